@@ -63,18 +63,18 @@ format:  ## put code and notebooks into the common form
 	@$(BIN)ruff check --quiet --fix . ; $(BIN)ruff format --quiet .
 
 notebooks:  ## format and execute solutions/ in place, and make notebooks/ from them (authors)
-	@$(SETUP) --extras grading,test --run tools/execute.py $(ARGS)
-	@$(BIN)python tools/claims.py
+	@$(SETUP) --extras grading,test --run tools/execute_notebooks.py $(ARGS)
+	@$(BIN)python tools/insert_claims.py
 	@$(BIN)python -m autograder release
 	@$(BIN)python tools/update_readme.py
 
 site:  ## the course as a static site in site/
-	@$(SETUP) --extras grading,test --run tools/website.py $(ARGS)
+	@$(SETUP) --extras grading,test --run tools/build_site.py $(ARGS)
 
 pictures:  ## the pictures of the README, anew; `make demo` comes first (authors)
 	@$(SETUP) --extras browser,grading,test --sandbox
 	@$(BIN)python tools/chromium.py
-	@$(BIN)python tools/pictures.py $(ARGS)
+	@$(BIN)python tools/readme_pictures.py $(ARGS)
 
 hooks:  ## checks before each commit, and what edits and compares notebooks as text (authors)
 	@$(SETUP) --extras authors,grading,test

@@ -34,21 +34,21 @@ c.CourseDirectory.include = ["*.ipynb", "timestamp.txt", "submission_secret.txt"
 
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("Write your answer here.")'}
 c.GenerateAssignment.permissions = 644
-c.GenerateAssignment.exporter_class = "autograder.handout.release_steps.ReleaseExporter"
+c.GenerateAssignment.exporter_class = "autograder.handout.nbgrader_release_steps.ReleaseExporter"
 c.GenerateAssignment.preprocessors = [
-    "autograder.handout.release_steps.CheckQuestions",
+    "autograder.handout.nbgrader_release_steps.CheckQuestions",
     "nbgrader.preprocessors.IncludeHeaderFooter",
-    "autograder.handout.release_steps.PutHelpers",
-    "autograder.handout.release_steps.PointsInProse",
+    "autograder.handout.nbgrader_release_steps.PutHelpers",
+    "autograder.handout.nbgrader_release_steps.PointsInProse",
     "nbgrader.preprocessors.LockCells",
     "nbgrader.preprocessors.ClearSolutions",
-    "autograder.handout.release_steps.HidePredictions",
-    "autograder.handout.release_steps.PictureAsText",
-    "autograder.handout.release_steps.GoOn",
-    "autograder.handout.release_steps.KeepOpening",
+    "autograder.handout.nbgrader_release_steps.HidePredictions",
+    "autograder.handout.nbgrader_release_steps.PictureAsText",
+    "autograder.handout.nbgrader_release_steps.GoOn",
+    "autograder.handout.nbgrader_release_steps.KeepOpening",
     "nbgrader.preprocessors.CheckCellMetadata",
     "nbgrader.preprocessors.ComputeChecksums",
-    "autograder.handout.release_steps.MigrateCells",
+    "autograder.handout.nbgrader_release_steps.MigrateCells",
     "nbgrader.preprocessors.ClearHiddenTests",
     "nbgrader.preprocessors.ClearMarkScheme",
     "nbgrader.preprocessors.ComputeChecksums",
@@ -58,8 +58,8 @@ c.GenerateAssignment.preprocessors = [
 # The exchange is a folder that every user of the machine writes to. Where all students share one account, as on hubs
 # that give each a container, hand-ins are refused until c.ExchangeCollect.check_owner = False is set: then anybody can
 # hand in under another's name (docs/THREATS.md).
-c.ExchangeFactory.collect = "autograder.gradebook.exchange.Collect"
-c.ExchangeFactory.release_feedback = "autograder.gradebook.exchange.ReleaseFeedback"
+c.ExchangeFactory.collect = "autograder.gradebook.nbgrader_exchange.Collect"
+c.ExchangeFactory.release_feedback = "autograder.gradebook.nbgrader_exchange.ReleaseFeedback"
 c.ExportApp.plugin_class = "autograder.gradebook.nbgrader_plugin.SafeCsvExport"
 
 c.Autograde.exporter_class = "autograder.gradebook.nbgrader_plugin.SubmissionExporter"
@@ -76,7 +76,7 @@ c.Autograde.autograde_preprocessors = [
 # contributes code and plain text alone to them, and both are escaped.
 
 # A release says for which version of the exercises it was made.
-c.GenerateAssignment.preprocessors.insert(0, "autograder.handout.release_steps.StampRelease")
+c.GenerateAssignment.preprocessors.insert(0, "autograder.handout.nbgrader_release_steps.StampRelease")
 
 # Last of all what is set here alone. It finds `c` as it stands, and may read and change all of it.
 LOCAL = ROOT / "nbgrader_config_local.py"

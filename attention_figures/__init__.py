@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .look import css
+from .appearance import css
 
 FOLDER = Path(__file__).parent
 #: Where JupyterLab says that its theme is dark; elsewhere the reader's system decides.

@@ -1,6 +1,6 @@
 // What each head of a language model reads in a short text: one pattern for every head, in whole per cent, recorded.
 // data: {texts: [{name, tokens: [n], next: [n - 1], heads: [layers][heads] of strings}], signs: for 1 … 100 per cent,
-//        stops: [{name, text, head: [layer, head], token, colour, why}]}; `tools/model_heads.py` says how a string is written
+//        stops: [{name, text, head: [layer, head], token, colour, why}]}; `tools/record_model_heads.py` says how a string is written
 live.define("model_heads", ({ stage, data, tell, numbers }) => {
   const { el, svg, shade } = live;
   const { texts, stops } = data;

@@ -13,9 +13,9 @@ from importlib import import_module
 from pathlib import Path
 
 from . import __version__, import_no_more_than_needed
-from .commands.shared import FAILED, UNUSABLE, course, say_which, which_course
+from .commands.command_helpers import FAILED, UNUSABLE, course, say_which, which_course
 from .course_folder import CONFIG, HOME, LOCAL, clone, own_command
-from .data import Expected
+from .records import Expected
 
 SETTINGS = (CONFIG, LOCAL)
 #: What a machine says for a place that cannot be written or read, or is no folder.
@@ -244,7 +244,7 @@ def _name_units(options: argparse.Namespace) -> None:
     """Give units their whole names where a part was typed."""
     if not (getattr(options, "units", None) or "unit" in options):
         return
-    from .reading.course import Course
+    from .reading.course_contents import Course
 
     find = Course(course(options)).find
     if getattr(options, "units", None):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from .data import Expected
+from .records import Expected
 
 #: A course folder is one that holds this file.
 CONFIG = "nbgrader_config.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from autograder.reading.course import Course
+from autograder.reading.course_contents import Course
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -53,9 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def time_to_read() -> None:
     """Each test has the processor time for reading cells that a submission has, whatever the tests before it read."""
-    from autograder.reading import parse_in_subprocess
+    from autograder.reading import transform_cells
 
-    parse_in_subprocess.begin()
+    transform_cells.begin()
 
 
 @pytest.fixture(autouse=True)

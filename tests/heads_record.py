@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from attention_figures.recorded import model_heads
+from attention_figures.recorded_measurements import model_heads
 
 RECORD = model_heads()
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from autograder.exercises.kit import Case
-from autograder.judging.challenge import Challenge
+from autograder.judging.hidden_cases import Challenge
 from autograder.running.torch_functions import to_torch
-from autograder.worker.values import map_leaves
+from autograder.worker.encode_values import map_leaves
 
 SEEDS = range(4)
 

@@ -95,7 +95,7 @@ LOOK = "import sys, json; {}; json.dump(sorted(m for m in sys.modules if m.parti
         "import autograder.lms.lms_files",
         "import autograder.commands.collect",
         "import autograder.commands.export",
-        "from autograder.reading.course import Course; Course(__import__('pathlib').Path.cwd()).units()",
+        "from autograder.reading.course_contents import Course; Course(__import__('pathlib').Path.cwd()).units()",
     ],
 )
 def test_a_command_loads_no_more_than_it_needs(statement):

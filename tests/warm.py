@@ -23,7 +23,7 @@ from autograder.running.sandbox import Sandbox, open_sandbox, preflight
 #: Whatever opens a sandbox for a run of its own.
 OPENERS = (
     *("autograder.running.plain_process", "autograder.gradebook.nbgrader_plugin"),
-    *("autograder.running.sandbox", "autograder.grading.jobs"),
+    *("autograder.running.sandbox", "autograder.grading.submission_jobs"),
 )
 SECONDS = 300.0
 

@@ -198,12 +198,12 @@ def ours(students: int, workers: int, scratch: Path) -> Cost:
 
 def stages(students: int, scratch: Path) -> dict[str, float]:
     """Seconds per notebook in each stage, in one process and one sandbox, after the start."""
-    from autograder.gradebook import recorder as gradebook
-    from autograder.grading import jobs, whole_class
+    from autograder.gradebook import gradebook_writer as gradebook
     from autograder.grading import one_submission as grading
-    from autograder.pages import feedback
-    from autograder.reading.course import Course
-    from autograder.running import session as room
+    from autograder.grading import submission_jobs, whole_class
+    from autograder.pages import feedback_page
+    from autograder.reading.course_contents import Course
+    from autograder.running import submission_session as room
 
     spent: dict[str, float] = {}
 
@@ -219,7 +219,7 @@ def stages(students: int, scratch: Path) -> dict[str, float]:
 
         setattr(owner, attribute, call)
 
-    folder, challenge = our_course(scratch, students), jobs.challenge_of(1)
+    folder, challenge = our_course(scratch, students), submission_jobs.challenge_of(1)
     started = time.perf_counter()
     for unit in UNITS:
         challenge.unit(unit)
@@ -227,22 +227,22 @@ def stages(students: int, scratch: Path) -> dict[str, float]:
     course, handed = Course(folder), whole_class.handed_in(folder)
     made = [whole_class.job_of(course, item, challenge.seed, whole_class.Limits()) for item in handed]
     started = time.perf_counter()
-    jobs.run(made[0])
+    submission_jobs.run(made[0])
     opened = time.perf_counter() - started
     timed("run the cells", room.Session, "__enter__")
     timed("call the functions", room.Session, "ask")
     timed("judge, with the calls", grading, "ask_and_judge")
-    timed("feedback page", feedback.FeedbackPages, "page")
+    timed("feedback page", feedback_page.FeedbackPages, "page")
     timed("gradebook, with the page", gradebook.Recorder, "record")
     with gradebook.Recorder(folder) as recorder:
-        recorder.record(jobs.run(made[0]))
-        recorder.record(jobs.run(made[-1]))
+        recorder.record(submission_jobs.run(made[0]))
+        recorder.record(submission_jobs.run(made[-1]))
         spent.clear()
         started = time.perf_counter()
         for job in made:
-            recorder.record(jobs.run(job))
+            recorder.record(submission_jobs.run(job))
         total = (time.perf_counter() - started) / len(made)
-    jobs.close_sandboxes()
+    submission_jobs.close_sandboxes()
     per = {name: seconds / len(made) for name, seconds in spent.items()}
     per["judge"] = per.pop("judge, with the calls") - per["call the functions"]
     per["gradebook"] = per.pop("gradebook, with the page") - per["feedback page"]

@@ -36,6 +36,6 @@ if sys.version_info < (3, 11):  # noqa: UP036 (so far any Python 3 understands t
     )
     sys.exit(2)
 
-from environment import main
+from make_environment import main
 
 sys.exit(main(sys.argv[1:]))

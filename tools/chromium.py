@@ -11,7 +11,7 @@ import sys
 
 from bubblewrap import become_root, run
 from textbook import SiteFailed
-from textbook.packages import install_packages
+from textbook.npm_packages import install_packages
 
 #: Where Debian, Ubuntu, Fedora and others put it. CHROMIUM in the environment names another place.
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

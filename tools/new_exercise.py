@@ -18,7 +18,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from autograder.exercises import find_exercise, is_exercise, place_of
-from execute import announce
+from execute_notebooks import announce
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -98,7 +98,7 @@ FACTORS = {"right_todo": 2, "wrong_todo_1": 1, "wrong_todo_2": 3, "wrong_todo_3"
 def refusal(name: str, after: str) -> str:
     """Say why there can be no new exercise of this name at this place; "" if there can."""
     if not is_exercise(after):
-        return f"no unit grades a function named {after!r}; tools/where.py lists all"
+        return f"no unit grades a function named {after!r}; tools/locate_function.py lists all"
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         return f"{name!r} cannot name a function; use lower-case words joined by _"
     if is_exercise(name):

@@ -7,14 +7,14 @@ import sys
 import textwrap
 
 from ..gradebook.marks import find_question
-from ..grading.again import judge_again
+from ..grading.judge_again import judge_again
 from ..grading.results_store import read_kept
 from ..grading.whole_class import job_of, look_through
-from ..reading.course import Course
+from ..reading.course_contents import Course
 from ..running.limits import Limits
-from ..text import printable, visible
-from .shared import GRADED, Unusable
-from .shared import course as course_folder
+from ..safe_text import printable, visible
+from .command_helpers import GRADED, Unusable
+from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:

@@ -20,11 +20,11 @@ from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.engine import make_url
 
 from .. import __version__
-from ..data import NotUsable
 from ..gradebook.health_check import check_gradebook, load_config
-from ..text import counted
-from .shared import GRADED
-from .shared import course as course_folder
+from ..records import NotUsable
+from ..safe_text import counted
+from .command_helpers import GRADED
+from .command_helpers import course as course_folder
 
 #: What a class consists of: folders, the settings, and modules beside them, such as a rule for late work.
 FOLDERS = ("grading", "solutions", "notebooks")

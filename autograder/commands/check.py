@@ -16,14 +16,14 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from ..data import Expected, Verdict
 from ..exercises import find_exercise, is_exercise, title_of_mistake, unit_names
 from ..handout.course_map import Place, unit_of_map
-from ..reading.assignment import our_notebook
-from ..reading.course import Course
-from ..text import printable
-from .own_notebooks import Checked, check_notebooks, chosen, whose_judge
-from .shared import GRADED, UNUSABLE, course_if_any
+from ..reading.course_contents import Course
+from ..reading.read_assignment import our_notebook
+from ..records import Expected, Verdict
+from ..safe_text import printable
+from .command_helpers import GRADED, UNUSABLE, course_if_any
+from .grade_own_notebooks import Checked, check_notebooks, chosen, whose_judge
 
 
 def run(options: argparse.Namespace) -> int:

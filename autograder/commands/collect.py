@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..lms.collect import collect
+from ..lms.collect_submissions import collect
 from ..lms.lms_files import read_roster
-from ..text import counted
-from .shared import GRADED, UNUSABLE
-from .shared import course as course_folder
+from ..safe_text import counted
+from .command_helpers import GRADED, UNUSABLE
+from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:

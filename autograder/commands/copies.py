@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..grading.copies import find_copies
-from ..lms.export import write
-from ..text import counted, printable
-from .shared import GRADED, Unusable
-from .shared import course as course_folder
+from ..grading.similar_answers import find_copies
+from ..lms.export_marks import write
+from ..safe_text import counted, printable
+from .command_helpers import GRADED, Unusable
+from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:

@@ -153,10 +153,10 @@ def surprises(table: Sequence[SampleStudent], graded: Sequence) -> list[str]:
 
 def _grade(target: Path, workers: int | None) -> tuple[list, bool]:
     """Grade the class as `autograder grade` does. Where no sandbox can be had, it is graded without: it is ours."""
-    from ..data import NoSandbox
     from ..gradebook.class_run import Run
     from ..grading import whole_class
-    from .shared import progress
+    from ..records import NoSandbox
+    from .command_helpers import progress
 
     handed = whole_class.handed_in(target)
 

@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
-from attention_figures.helpers.model_file import NoModel, cached_model, check_model
+from attention_figures.helpers.fetch_model import NoModel, cached_model, check_model
 
 from .. import __version__
 from ..course_folder import HOME
-from .shared import course_if_any
+from .command_helpers import course_if_any
 
 #: Package -> what needs it, and the command that brings it.
 PACKAGES = {
@@ -107,7 +107,7 @@ def _package(name: str, purpose: str, command: str, tested: str | None) -> Condi
 def _sandbox() -> Condition:
     """Not only looked for, but tried: a cell is run in it."""
     try:
-        from ..data import CellSource
+        from ..records import CellSource
         from ..running.sandbox import open_sandbox
 
         with open_sandbox() as sandbox, sandbox.session([CellSource("probe", "given", "1 + 1")]) as session:
@@ -168,7 +168,7 @@ def _notebooks(root: Path) -> Condition:
     """Whether every unit is there, made for the exercises that run here."""
     try:
         from ..exercises import unit_names
-        from ..reading.course import Course
+        from ..reading.course_contents import Course
 
         course = Course(root)
         missing = [unit for unit in unit_names() if not course.has(unit)]

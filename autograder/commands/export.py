@@ -7,16 +7,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..data import NotUsable
 from ..gradebook.class_run import Run
 from ..grading.submitted_folder import HandedIn
 from ..grading.whole_class import handed_in
-from ..lms.export import refusals, students, table, write
+from ..lms.export_marks import refusals, students, table, write
 from ..lms.lms_files import read_roster
-from ..reading.course import Course
-from ..text import counted, printable
-from .shared import GRADED, UNUSABLE, Unusable
-from .shared import course as course_folder
+from ..reading.course_contents import Course
+from ..records import NotUsable
+from ..safe_text import counted, printable
+from .command_helpers import GRADED, UNUSABLE, Unusable
+from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:

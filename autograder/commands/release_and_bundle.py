@@ -7,8 +7,8 @@ import sys
 
 from ..handout import bundle as archive
 from ..handout import release as releases
-from .shared import FAILED, GRADED
-from .shared import course as course_folder
+from .command_helpers import FAILED, GRADED
+from .command_helpers import course as course_folder
 
 
 def release(options: argparse.Namespace) -> int:

@@ -13,9 +13,9 @@ from ..grading.results_store import past
 from ..pages.class_predictions import beliefs
 from ..pages.class_summary import items, summarise
 from ..pages.report import mistakes, print_report, problem_lines, write_report
-from ..reading.course import Course
-from .shared import GRADED, Unusable, outdated
-from .shared import course as course_folder
+from ..reading.course_contents import Course
+from .command_helpers import GRADED, Unusable, outdated
+from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Answer, Call, Certainty, Finding, Verdict
-from ..judging.compare import Problem
+from ..judging.cases_and_expected import Posed
+from ..judging.compare_results import Problem
 from ..judging.first_difference import first_where
 from ..judging.judge import Marked, compare, passed_in_words, without_answer
-from ..judging.naming import named_in_time
-from ..judging.posed import Posed
-from ..text import begun
-from .observed import never_called, observed
-from .recognise import recognise
-from .repair.own_program import OwnProgram
-from .repair.search import with_repair
-from .sentences import say
-from .symptoms.form import beyond
+from ..judging.limit_diagnosis import named_in_time
+from ..records import Answer, Call, Certainty, Finding, Verdict
+from ..safe_text import begun
+from .argument_use import never_called, observed
+from .finding_sentences import say
+from .known_mistakes import recognise
+from .repair.find_repair import with_repair
+from .repair.student_program import OwnProgram
+from .symptoms.types_and_forms import beyond
 
 
 def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], program: OwnProgram | None = None) -> Verdict:

@@ -12,9 +12,9 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from ..data import UnknownUnit
-from .kit.records import Exercise
-from .kit.titles import title_of
+from ..records import UnknownUnit
+from .kit.exercise_records import Exercise
+from .kit.mistake_titles import title_of
 
 
 @cache

@@ -6,17 +6,17 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..data import Graded, NoSandbox
 from ..grading import results_store
-from ..grading.jobs import recorded_form
 from ..grading.results_store import keep, read_kept
+from ..grading.submission_jobs import recorded_form
 from ..grading.submitted_folder import HandedIn
 from ..grading.whole_class import Done, grade_class, job_of
-from ..judging.challenge import Challenge
-from ..reading.course import Course
+from ..judging.hidden_cases import Challenge
+from ..reading.course_contents import Course
+from ..records import Graded, NoSandbox
 from ..running.limits import Limits
 from ..running.sandbox import Sandbox, preflight
-from .recorder import Recorder
+from .gradebook_writer import Recorder
 
 
 class Run:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..data import NotUsable
-from ..text import composed, csv_line, decoded, delimiter_of, is_student_id, printable, spreadsheet_safe
+from ..records import NotUsable
+from ..safe_text import composed, csv_line, decoded, delimiter_of, is_student_id, printable, spreadsheet_safe
 from .submission_times import local_time
 
 COLUMNS = ("student", "unit", "days", "until")

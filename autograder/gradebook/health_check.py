@@ -14,7 +14,7 @@ from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
-from ..data import NotUsable
+from ..records import NotUsable
 
 # nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

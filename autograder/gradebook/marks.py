@@ -33,12 +33,12 @@ from sqlalchemy import inspect, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError
 
-from ..data import Expected, Graded, Question, Verdict
 from ..grading.results_store import kept
-from ..reading.course import EXCLUDED, Course
-from ..text import composed
+from ..reading.course_contents import EXCLUDED, Course
+from ..records import Expected, Graded, Question, Verdict
+from ..safe_text import composed
+from .gradebook_migration import ANSWERS, RULES, prepare
 from .health_check import load_config
-from .migration import ANSWERS, RULES, prepare
 
 
 class GetMarks(GetGrades):

@@ -22,21 +22,21 @@ from nbgrader.plugins import CsvExportPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets.config import Config
 
-from ..data import Graded, NoSandbox, Unreadable, Verdict
-from ..grading.jobs import with_outputs
 from ..grading.one_submission import grade_submission, nothing_to_grade
 from ..grading.results_store import begun, keep
+from ..grading.submission_jobs import with_outputs
 from ..grading.submitted_folder import HandedIn
 from ..grading.whole_class import job_of
-from ..judging.challenge import Challenge
-from ..reading.course import Course
-from ..reading.submission import Cell, for_the_student
-from ..reading.transplant import transplant
+from ..judging.hidden_cases import Challenge
+from ..reading.course_contents import Course
+from ..reading.insert_answers import transplant
+from ..reading.read_submission import Cell, for_the_student
+from ..records import Graded, NoSandbox, Unreadable, Verdict
 from ..running.limits import Limits
 from ..running.sandbox import Sandbox, open_sandbox, unseen
-from ..text import NO_ID, csv_line, is_student_id, spelt, spreadsheet_safe
-from .migration import migrate, prepare
-from .recorder import Recorder
+from ..safe_text import NO_ID, csv_line, is_student_id, spelt, spreadsheet_safe
+from .gradebook_migration import migrate, prepare
+from .gradebook_writer import Recorder
 from .submission_times import mistrust
 
 #: Under this name the first conversion tells the second what it found, in the notebook's metadata: nbgrader hands on

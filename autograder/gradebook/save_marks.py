@@ -14,7 +14,7 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import SaveAutoGrades
 from sqlalchemy import insert, select, update
 
-from .migration import ANSWERS
+from .gradebook_migration import ANSWERS
 
 
 class SaveMarks(SaveAutoGrades):

@@ -19,8 +19,8 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
 from traitlets.config import Config
 
-from ..data import Graded, PointInTime
-from ..text import decoded, printable
+from ..records import Graded, PointInTime
+from ..safe_text import decoded, printable
 
 NAME = "timestamp.txt"
 SIZE_CAP = 1_000

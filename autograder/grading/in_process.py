@@ -16,19 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Answer, Verdict
 from ..diagnosis.diagnose import ask_and_judge
-from ..diagnosis.repair.own_program import OwnProgram
+from ..diagnosis.repair.student_program import OwnProgram
 from ..exercises import exercises, find_exercise
-from ..judging.challenge import Challenge
+from ..judging.cases_and_expected import Posed, latest_is_off
+from ..judging.hidden_cases import Challenge
 from ..judging.judge import mark
-from ..judging.posed import Posed, latest_is_off
-from ..running.dialogue import Request
+from ..records import Answer, Verdict
 from ..running.grader_cpu_limit import undisturbed
+from ..running.sandbox_messages import Request
 from ..running.torch_functions import finite_eigenvalues, one_thread
+from ..worker.call_function import answer_of_host, perform
 from ..worker.call_monitor import Lookout
-from ..worker.calls import answer_of_host, perform
-from ..worker.rewritten import perform_rewritten
+from ..worker.run_rewritten import perform_rewritten
 
 #: This package itself: it is at work here, and no answer's doing.
 PACKAGE = "autograder"

@@ -12,13 +12,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..data import BY_HAND, TESTS, Answer, Call, CellOutcome, Failure, Question, Transplanted, Verdict
-from ..reading.assignment import Assignment
-from ..reading.syntax import definitions
-from ..running.dialogue import read_failure
-from ..running.session import Session
-from ..text import listed
-from ..worker.values import BadValue
+from ..reading.cell_syntax import definitions
+from ..reading.read_assignment import Assignment
+from ..records import BY_HAND, TESTS, Answer, Call, CellOutcome, Failure, Question, Transplanted, Verdict
+from ..running.sandbox_messages import read_failure
+from ..running.submission_session import Session
+from ..safe_text import listed
+from ..worker.encode_values import BadValue
 
 WAITS = "Waits for your instructor."
 HIDDEN = "A hidden test of your instructor's fails"

@@ -9,19 +9,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..data import Answer, CellOutcome, CellSource, Transplanted, Unreadable, Verdict
 from ..diagnosis.diagnose import ask_and_judge
-from ..diagnosis.repair.own_program import OwnProgram
-from ..judging.challenge import Challenge
+from ..diagnosis.repair.student_program import OwnProgram
+from ..judging.cases_and_expected import Posed
+from ..judging.hidden_cases import Challenge
 from ..judging.judge import without_answer
-from ..judging.posed import Posed
-from ..reading.assignment import Assignment
-from ..reading.syntax import Uses, bound_names, definitions, statements
-from ..reading.transplant import GONE
-from ..running.dialogue import Request
+from ..reading.cell_syntax import Uses, bound_names, definitions, statements
+from ..reading.insert_answers import GONE
+from ..reading.read_assignment import Assignment
+from ..records import Answer, CellOutcome, CellSource, Transplanted, Unreadable, Verdict
 from ..running.sandbox import Sandbox
-from ..running.session import Session
-from ..text import listed
+from ..running.sandbox_messages import Request
+from ..running.submission_session import Session
+from ..safe_text import listed
 from .instructor_questions import own_verdicts
 
 UNDEFINED = re.compile(r"NameError: name '(\w{1,80})' is not defined")

@@ -15,8 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..data import Criterion, Graded, PointInTime, Verdict, Where
-from ..reading.course import Course
+from ..reading.course_contents import Course
+from ..records import Criterion, Graded, PointInTime, Verdict, Where
 
 #: Of a verdict what the gradebook says.
 MARKS = ("points", "score", "by_hand", "outdated")

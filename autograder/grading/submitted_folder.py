@@ -14,10 +14,10 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from ..data import Unreadable
-from ..reading.submission import read_bytes
-from ..reading.transplant import transplant
-from ..text import NO_ID, composed, is_student_id, printable, spelt
+from ..reading.insert_answers import transplant
+from ..reading.read_submission import read_bytes
+from ..records import Unreadable
+from ..safe_text import NO_ID, composed, is_student_id, printable, spelt
 
 #: The end of a notebook's name. Browsers add .txt or .json, and Canvas a number before the last dot.
 NOTEBOOK = re.compile(r"(?:-([0-9]{1,6}))?\.ipynb(?:(?:-([0-9]{1,6}))?\.(?:txt|json))?$", re.IGNORECASE)

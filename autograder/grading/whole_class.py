@@ -22,17 +22,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..data import TESTS, Expected, Graded, NotUsable, Unreadable
 from ..exercises import digest
-from ..judging.challenge import Challenge
-from ..reading.course import Course
-from ..reading.submission import bounded, read_file
+from ..judging.hidden_cases import Challenge
+from ..reading.course_contents import Course
+from ..reading.read_submission import bounded, read_file
+from ..records import TESTS, Expected, Graded, NotUsable, Unreadable
 from ..running.limits import Limits
 from ..running.sandbox import Sandbox, launched, unseen
-from ..text import composed
+from ..safe_text import composed
 from ..worker import linux
 from ..worker import process_limits as bounds
-from .jobs import Job, begin, lost, run
+from .submission_jobs import Job, begin, lost, run
 from .submitted_folder import HandedIn, HandedInByAll, survey
 
 AHEAD = 2

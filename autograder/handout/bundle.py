@@ -18,15 +18,15 @@ from pathlib import Path
 
 from .. import __version__
 from ..course_folder import HOME
-from ..data import NotUsable
 from ..exercises import unit_names
+from ..records import NotUsable
 from .course_map import START_PAGE, NoMap, course_map, start_page
 from .release import out_of_step
 
 TOP = "attention-course"
 #: Everything that is handed out beside the notebooks and what is written here.
 FILES = ("LICENSE", "constraints.txt")
-TOOLS = ("bootstrap.py", "environment.py", "bubblewrap.py", "probe.py", "lab.py", "update.py")
+TOOLS = ("bootstrap.py", "make_environment.py", "bubblewrap.py", "check_installed_files.py", "lab.py", "update.py")
 #: The notebooks as they are handed out. Students work in copies, so that a later archive may be unpacked over this one.
 HANDOUT = "handout"
 #: None of these belongs to a student's notebook.

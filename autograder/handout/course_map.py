@@ -11,12 +11,12 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from attention_figures.opening import opening_figure, still
+from attention_figures.opening_figure import opening_figure, still
 
-from ..data import EXERCISE as JUDGED
-from ..data import Expected, Question
 from ..exercises import unit_names
-from ..reading.assignment import questions_of
+from ..reading.read_assignment import questions_of
+from ..records import EXERCISE as JUDGED
+from ..records import Expected, Question
 
 EXERCISE = re.compile(r"\*\*Exercise ([\d.]+) · `(\w+)`\*\* · ([●○]+) · (\d+) min([^\n]*)")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
@@ -157,7 +157,7 @@ FIGURE = """\
 from IPython.display import HTML, display
 
 try:
-    from attention_figures.opening import opening_figure
+    from attention_figures.opening_figure import opening_figure
 
     display(HTML(opening_figure()))
 except ImportError:  # the page has been copied out of the course

@@ -10,8 +10,8 @@ from nbformat import NotebookNode
 
 import attention_figures
 
-from ..data import BadAssignment
-from ..reading.syntax import bound_names
+from ..reading.cell_syntax import bound_names
+from ..records import BadAssignment
 
 FOLDER = attention_figures.FOLDER / "helpers"
 #: A line as the formatter leaves it; many names stand in parentheses.
@@ -45,7 +45,7 @@ def follow_progress(notebook: NotebookNode) -> None:
     showing = (cell for cell in notebook.cells if cell.cell_type == "code" and "\ndef show(" in cell.source)
     if numbers and (opening := next(showing, None)):
         follow = FOLLOW.format(numbers="\n".join(numbers))
-        opening.source += f"\n\n\n{_code('half_solved', 'HalfSolved')}\n\n\n{follow}"
+        opening.source += f"\n\n\n{_code('exercise_status', 'HalfSolved')}\n\n\n{follow}"
         notebook.cells.append(nbformat.v4.new_code_cell(SUM_UP, id=SUM_UP_CELL, metadata={"tags": ["demo"]}))
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import nbformat
 
-from ..data import Expected
 from ..exercises import unit_names
-from ..reading.assignment import questions_of
-from ..reading.course import Course
+from ..reading.course_contents import Course
+from ..reading.read_assignment import questions_of
 from ..reading.solution_check import lone_notebook, refuse
+from ..records import Expected
 from .course_map import START_PAGE, is_stale, unit_of_map, write_start_page
 from .insert_helpers import put_helpers
-from .kept_work import NOTED, digests, keep_work, read_note, write_note
+from .keep_learner_work import NOTED, digests, keep_work, read_note, write_note
 
 #: Words between BEGIN or END and the end of a line -> the mark of a cell that may hold it, and nbgrader's name for it.
 MARKS = (("SOLUTION", "solution", "Autograded answer"), ("HIDDEN TESTS", "grade", "Autograder tests"))

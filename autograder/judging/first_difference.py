@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Call, Where
-from ..exercises.kit.records import Case
-from .compare import Problem, differing, tolerance
-from .posed import Posed
+from ..exercises.kit.exercise_records import Case
+from ..records import Call, Where
+from .cases_and_expected import Posed
+from .compare_results import Problem, differing, tolerance
 
 #: Rows and columns that are shown at most.
 MOST = 12

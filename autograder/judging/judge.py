@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..data import CONDUCT, Answer, Call, Criterion, Finding, Verdict
-from ..exercises.kit.records import CONDUCT_SHARE
-from .compare import Problem
-from .conduct import misconduct, miscounted
-from .posed import Posed, all_in_our_terms, problems_of
+from ..exercises.kit.exercise_records import CONDUCT_SHARE
+from ..records import CONDUCT, Answer, Call, Criterion, Finding, Verdict
+from .cases_and_expected import Posed, all_in_our_terms, problems_of
+from .compare_results import Problem
+from .side_effects import misconduct, miscounted
 
 
 def without_answer(posed: Posed, verdict: str, message: str) -> Verdict:

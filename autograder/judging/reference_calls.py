@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ..exercises.kit.arguments import Activation, Device, DevicePart, HostFunction, Rng
-from ..exercises.kit.records import Case
+from ..exercises.kit.exercise_records import Case
+from ..exercises.kit.special_arguments import Activation, Device, DevicePart, HostFunction, Rng
 from ..running import torch_functions
-from ..worker.calls import generator
-from ..worker.tensors import Watch, activation
-from ..worker.values import leaves, map_leaves
-from .posed import Outcome
+from ..worker.call_function import generator
+from ..worker.encode_values import leaves, map_leaves
+from ..worker.torch_calls import Watch, activation
+from .cases_and_expected import Outcome
 
 #: Where our own functions print, what they warn of and torch's number of threads belong to the whole process.
 one_at_a_time = threading.RLock()

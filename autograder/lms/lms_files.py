@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from ..data import NotUsable, Unreadable
 from ..grading.submitted_folder import is_notebook
-from ..reading.submission import FILE_CAP, read_file
-from ..text import BLANKS, composed, decoded, delimiter_of
+from ..reading.read_submission import FILE_CAP, read_file
+from ..records import NotUsable, Unreadable
+from ..safe_text import BLANKS, composed, decoded, delimiter_of
 
 #: Columns whose text may serve as a student's ID in this course, the best first.
 ID_COLUMNS = ("SIS Login ID", "SIS User ID", "Integration ID", "Username", "ID number", "Email address", "Email")

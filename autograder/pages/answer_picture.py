@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from markupsafe import Markup, escape
 
-from ..data import Where
-from ..text import begun, counted
+from ..records import Where
+from ..safe_text import begun, counted
 
 #: Places that are named one by one, at most.
 NAMED = 4

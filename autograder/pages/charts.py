@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from html import escape
 from string import ascii_lowercase
 
-from attention_figures.look import SERIES
+from attention_figures.appearance import SERIES
 
-from ..data import PointInTime, Verdict
-from ..text import counted
+from ..records import PointInTime, Verdict
+from ..safe_text import counted
 from .class_summary import NOT_RECOGNISED, OUTCOMES, ExerciseSummary, Summary, outcome
 
 WORDS = {

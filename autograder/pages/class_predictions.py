@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ..data import Graded, Unreadable
-from ..reading.course import Course
+from ..reading.course_contents import Course
 from ..reading.predictions import Asked, Guess, guesses_in
-from ..reading.submission import SIZE_CAP, read
+from ..reading.read_submission import SIZE_CAP, read
+from ..records import Graded, Unreadable
 from .html_rendering import template
 
 #: Where a guess at a number lies.

@@ -9,11 +9,11 @@ from pathlib import Path
 from statistics import correlation, fmean, median
 from typing import Any
 
-from ..data import FIRST_SEEN, Graded, Verdict
 from ..exercises import find_exercise, is_exercise, title_of_mistake
-from ..reading.course import Course
+from ..reading.course_contents import Course
 from ..reading.tamper_flags import odd_things
-from ..text import printable
+from ..records import FIRST_SEEN, Graded, Verdict
+from ..safe_text import printable
 
 #: Students below whom a correlation says nothing.
 FEWEST = 10

@@ -14,9 +14,9 @@ import markupsafe
 from markupsafe import Markup
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from attention_figures import look
+from attention_figures import appearance
 
-from ..text import visible
+from ..safe_text import visible
 
 HERE = Path(__file__).parent
 
@@ -24,10 +24,10 @@ HERE = Path(__file__).parent
 def template(name: str) -> jinja2.Template:
     """A template of this folder; it knows `style`, the page's CSS, and `emblem`, the course's mark."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    on_paper = "".join(f"--{colour}:{light};" for colour, (light, _) in look.colours().items())
+    on_paper = "".join(f"--{colour}:{light};" for colour, (light, _) in appearance.colours().items())
     paper = f"@media print{{:root{{color-scheme:light;--on-bright:var(--ink);{on_paper}}}}}\n"
-    style = look.css() + (HERE / "style.css").read_text(encoding="utf-8") + paper
-    environment.globals |= {"style": Markup(style), "emblem": Markup(look.mark().strip())}
+    style = appearance.css() + (HERE / "style.css").read_text(encoding="utf-8") + paper
+    environment.globals |= {"style": Markup(style), "emblem": Markup(appearance.mark().strip())}
     return environment.from_string((HERE / name).read_text(encoding="utf-8"))
 
 

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..data import Graded, NotUsable, PointInTime, Verdict
 from ..exercises import title_of_mistake
-from ..text import csv_line, printable, spreadsheet_safe
+from ..records import Graded, NotUsable, PointInTime, Verdict
+from ..safe_text import csv_line, printable, spreadsheet_safe
 from . import charts, class_predictions
 from .class_predictions import Belief
 from .class_summary import FEWEST, LOW, NOT_RECOGNISED, Summary, items, outcome

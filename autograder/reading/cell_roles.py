@@ -15,11 +15,11 @@ from nbformat import NotebookNode
 
 from .. import __version__
 from ..course_folder import own_command
-from ..data import TESTS, Expected
 from ..exercises import find_exercise, is_exercise
-from ..exercises.kit.records import Exercise, Leaf
-from .assignment import EXCLUDED_TAG, questions_of
-from .submission import Cell
+from ..exercises.kit.exercise_records import Exercise, Leaf
+from ..records import TESTS, Expected
+from .read_assignment import EXCLUDED_TAG, questions_of
+from .read_submission import Cell
 
 #: What a cell of a student's file is. "extra" has no name; the others are named by their `grade_id`, "ours" by its id.
 ANSWER, WORDS, TASK, OURS, EXTRA = "answer", "words", "task", "ours", "extra"

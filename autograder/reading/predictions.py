@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-from ..data import BadAssignment
-from .submission import Cell
+from ..records import BadAssignment
+from .read_submission import Cell
 
 TAG = "predict"
 DOTS = "..."

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from ..data import EXERCISE, TESTS, BadAssignment, Question
-from .assignment import questions_of
+from ..records import EXERCISE, TESTS, BadAssignment, Question
+from .cell_syntax import bound_names, statements
 from .predictions import asked_in
-from .syntax import bound_names, statements
+from .read_assignment import questions_of
 
 BEGIN, END = "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"
 JUDGE = "judge_here"

@@ -12,10 +12,10 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from ..data import Unreadable
-from ..text import decoded
-from .submission import CODE_CAP, bounded, read_bytes, read_file
-from .syntax import statements
+from ..records import Unreadable
+from ..safe_text import decoded
+from .cell_syntax import statements
+from .read_submission import CODE_CAP, bounded, read_bytes, read_file
 
 #: Names by which Python code gets at what called it, at other objects, or at other processes. Starting a program is
 #: nothing odd: `!git clone` does, and the cell for Colab of docs/RUNNING.md.

@@ -13,14 +13,14 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..data import Answer, CellSource
-from ..worker.cells import STUCK
-from ..worker.frames import receive_frame
+from ..records import Answer, CellSource
+from ..worker.run_cells import STUCK
+from ..worker.socket_frames import receive_frame
 from .bubblewrap import ENVIRONMENT, WORKER
-from .dialogue import Request, Transcript
 from .limits import Limits
 from .sandbox import START_SECONDS, Sandbox, open_sandbox
-from .session import OUT_OF_CPU_TIME, TROUBLE, Lost, Session, Spawned
+from .sandbox_messages import Request, Transcript
+from .submission_session import OUT_OF_CPU_TIME, TROUBLE, Lost, Session, Spawned
 
 #: How an exercise ends after which the process has nothing more to say.
 OVER = ("done", "absent", "broken")

@@ -19,11 +19,11 @@ from typing import IO
 from jupyter_core.paths import jupyter_config_path
 from traitlets.config import PyFileConfigLoader
 
-from ..data import CellSource, NoSandbox
+from ..records import CellSource, NoSandbox
 from . import bubblewrap, control_groups
 from .control_groups import Group, remove_all
 from .limits import Limits
-from .session import Lost, Session, Spawned
+from .submission_session import Lost, Session, Spawned
 
 START_SECONDS = 120
 SPARE_SECONDS = 60.0

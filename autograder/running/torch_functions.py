@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..worker import tensors as worker_tensors
-from ..worker.values import Foreign, Tensor, leaves, map_leaves
+from ..worker import torch_calls as worker_tensors
+from ..worker.encode_values import Foreign, Tensor, leaves, map_leaves
 
 
 @contextmanager

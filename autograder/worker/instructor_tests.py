@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from .calls import describe_error
+from .call_function import describe_error
 
 
 class OwnTests:

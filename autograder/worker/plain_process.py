@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import zygote
-from .calls import describe_error
-from .cells import STUCK
-from .frames import Closed, FrameTimeout, receive_frame, send_frame
-from .snapshots import ModuleSnapshot
-from .student import run_cells
+from .call_function import describe_error
+from .restore_state import ModuleSnapshot
+from .run_cells import STUCK
+from .socket_frames import Closed, FrameTimeout, receive_frame, send_frame
+from .student_process import run_cells
 
 
 def main(port: int, token: str, libraries: list[str]) -> None:

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any
 
-from .frames import send_frame
+from .socket_frames import send_frame
 
 POLL_SECONDS = 0.05
 SWEEP_SECONDS = 2.0

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import call_monitor_torch, lazy_matplotlib, linux, process_limits, seccomp
-from .student import serve
+from .student_process import serve
 from .supervisor import keep
 
 PLAIN, USER, ROOT = "plain", "user", "root"

@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, expect
 
 from autograder.exercises import unit_names
 from autograder.handout.course_map import START_PAGE as START
-from lab_page import FRONT, PANEL, ROOT, Lab, said, server
-from textbook.packages import MODULES
+from lab_in_browser import FRONT, PANEL, ROOT, Lab, said, server
+from textbook.npm_packages import MODULES
 
 SHOW = re.compile(r"^show\(", re.MULTILINE)
 

@@ -12,9 +12,9 @@ from playwright.sync_api import Page
 from test_site import AXE, reader  # noqa: F401 (a fixture)
 
 from attention_figures import script, style
-from attention_figures.look import css
+from attention_figures.appearance import css
 from autograder.handout.course_map import START_PAGE
-from textbook.packages import MODULES
+from textbook.npm_packages import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURE = re.compile(r'<figure class="live" data-live="(\w+)">.*?</figure>', re.DOTALL)

@@ -15,7 +15,7 @@ from test_live import FIGURES
 from test_site import reader, site  # noqa: F401 (fixtures)
 
 from autograder.exercises import unit_names
-from lab_page import PANEL, Lab, server
+from lab_in_browser import PANEL, Lab, server
 
 UNITS = sorted({place.partition("/")[0] for place in FIGURES} & set(unit_names()))
 #: What a hand may touch, from what shows soonest that a figure lives.

@@ -10,7 +10,7 @@ from live_page import Figure
 from playwright.sync_api import Page
 from scipy.special import softmax
 
-from attention_figures.opening import DATA
+from attention_figures.opening_figure import DATA
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from autograder.exercises import unit_names
 from autograder.handout.course_map import START_PAGE
-from lab_page import PANEL, Lab, server
+from lab_in_browser import PANEL, Lab, server
 
 PAGES = {"start": START_PAGE, **{unit: f"{unit}/{unit}.ipynb" for unit in unit_names()}}
 HEIGHT = 900

@@ -13,15 +13,15 @@ from playwright.sync_api import ConsoleMessage, Page
 from test_site import AXE
 
 from asked import points_of
-from autograder.data import Graded, PointInTime, Verdict
 from autograder.grading.in_process import judge_function
-from autograder.grading.jobs import with_outputs
+from autograder.grading.submission_jobs import with_outputs
 from autograder.pages.class_predictions import Belief
 from autograder.pages.class_summary import summarise
-from autograder.pages.feedback import FeedbackPages
+from autograder.pages.feedback_page import FeedbackPages
 from autograder.pages.report import write_report
 from autograder.reading.predictions import Asked
-from textbook.packages import MODULES
+from autograder.records import Graded, PointInTime, Verdict
+from textbook.npm_packages import MODULES
 
 ROOT = Path(__file__).parents[2]
 UNIT = "03_masking"

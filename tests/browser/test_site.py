@@ -8,12 +8,12 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page
 
-import website
-from lab_page import PANEL, server
+import build_site
+from lab_in_browser import PANEL, server
 from textbook.cells import LAB
-from textbook.packages import MODULES
+from textbook.npm_packages import MODULES
 
-PAGES = ["index.html", "search.html?q=softmax", *(f"{name}.html" for name in website.unit_names())]
+PAGES = ["index.html", "search.html?q=softmax", *(f"{name}.html" for name in build_site.unit_names())]
 
 #: Runs axe-core and says one line for each element that violates a rule. What KaTeX makes inside a formula is no
 #: author's to mend; and axe takes a table's heading for empty that holds a formula alone, since it reads no MathML.
@@ -30,7 +30,7 @@ AXE_OPTIONS = {"elementRef": True, "preload": False}
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, made anew."""
     target = tmp_path_factory.mktemp("site") / "site"
-    assert website.main([str(target)]) == 0
+    assert build_site.main([str(target)]) == 0
     return target
 
 

@@ -14,11 +14,10 @@ import nbformat
 import pytest
 
 from asked import points_of
-from attention_figures.opening import opening_figure
+from attention_figures.opening_figure import opening_figure
 from autograder import __version__
 from autograder.cli import main
-from autograder.commands.own_notebooks import own_notebooks
-from autograder.data import BadAssignment, Unreadable
+from autograder.commands.grade_own_notebooks import own_notebooks
 from autograder.exercises import exercises, unit_names
 from autograder.handout.course_map import (
     CHECK,
@@ -33,8 +32,9 @@ from autograder.handout.course_map import (
     write_start_page,
 )
 from autograder.reading import cell_roles
-from autograder.reading.assignment import read_assignment
 from autograder.reading.cell_roles import OtherVersion, must_be_the_code_of
+from autograder.reading.read_assignment import read_assignment
+from autograder.records import BadAssignment, Unreadable
 
 pytestmark = pytest.mark.usefixtures("one_sandbox")
 ROOT = Path(__file__).parents[2]

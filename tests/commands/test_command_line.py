@@ -443,8 +443,8 @@ def test_only_grading_that_was_stopped_keeps_something(capfd, course, monkeypatc
 
 
 def test_what_a_person_must_mend_is_no_fault_of_ours(capfd, course, monkeypatch):
-    from autograder.data import Expected
     from autograder.grading import whole_class
+    from autograder.records import Expected
 
     class NotUsable(Exception):
         """Of that name, and none of ours."""
@@ -493,18 +493,18 @@ def test_grade_then_report(capfd, course, monkeypatch):
 
 @needs_sandbox
 def test_a_fault_of_ours_on_one_notebook_spares_the_others(capfd, course, monkeypatch):
-    from autograder.grading import jobs
+    from autograder.grading import submission_jobs
 
     hand_in(course, "anna")
     hand_in(course, "ben", RELEASE)
-    whole = jobs.grade_submission
+    whole = submission_jobs.grade_submission
 
     def faulty(submission, asked, challenge, sandbox):
         if not submission.answers:
             raise ZeroDivisionError("ours")
         return whole(submission, asked, challenge, sandbox)
 
-    monkeypatch.setattr(jobs, "grade_submission", faulty)
+    monkeypatch.setattr(submission_jobs, "grade_submission", faulty)
     monkeypatch.delenv("AUTOGRADER_DEBUG", raising=False)
     status, out, lines = command(capfd, *grade(course, UNIT, "--json"))
     assert status == 1

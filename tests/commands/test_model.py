@@ -19,8 +19,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from attention_figures.helpers import model_file as helper
-from attention_figures.helpers.model_file import NoModel, cached_model, check_model, fetch_model, model_file
+from attention_figures.helpers import fetch_model as helper
+from attention_figures.helpers.fetch_model import NoModel, cached_model, check_model, fetch_model, model_file
 from autograder.cli import main
 from autograder.commands import doctor
 from autograder.handout.insert_helpers import with_helpers

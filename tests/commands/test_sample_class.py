@@ -8,13 +8,13 @@ import secrets
 import nbformat
 import pytest
 
-import demo_seeds
+import demo_class_many_seeds
 from autograder.commands import demo
-from autograder.data import NoSandbox
 from autograder.diagnosis.mutants.model_mutants import mutants
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.grading.whole_class import grade_class, handed_in
-from autograder.judging.challenge import Challenge
+from autograder.judging.hidden_cases import Challenge
+from autograder.records import NoSandbox
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +83,10 @@ def test_submissions_are_what_the_table_says(built):
 def test_no_verdict_and_no_name_depends_on_the_draw(seed, every):
     """By day every third answer, by night all of them under fresh seeds."""
     seed = secrets.randbits(32) if seed is None else seed
-    tasks = [(student.id, name) for student in demo.students() for name in demo_seeds.judged(student)]
+    tasks = [(student.id, name) for student in demo.students() for name in demo_class_many_seeds.judged(student)]
     assert len(tasks) > 80
     tasks = tasks[::every]
-    found = {task: demo_seeds.surprises(task, range(seed, seed + 1)) for task in tasks}
+    found = {task: demo_class_many_seeds.surprises(task, range(seed, seed + 1)) for task in tasks}
     assert not any(found.values()), f"seed {seed}: {[(task, words) for task, words in found.items() if words]}"
 
 

@@ -8,7 +8,7 @@ import pytest
 from autograder.diagnosis.mutants.model_mutants import mutants
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.grading.in_process import judge_function
-from autograder.judging.challenge import pose
+from autograder.judging.hidden_cases import pose
 
 pytestmark = pytest.mark.nightly
 

@@ -11,7 +11,7 @@ import pytest
 
 from autograder.diagnosis.diagnose import judge
 from autograder.grading.in_process import ask_here, judge_function
-from autograder.judging.challenge import Challenge
+from autograder.judging.hidden_cases import Challenge
 from lanes import nightly
 
 SEEDS = range(3)

@@ -9,9 +9,9 @@ import textwrap
 
 import pytest
 
-from autograder.diagnosis.operators.catalogue import edits_of
-from autograder.diagnosis.operators.edit import MODEL, STUDENT, Program, called, edited, numbered, together
-from autograder.diagnosis.operators.words import as_if, in_line, name_of
+from autograder.diagnosis.operators.all_changes import edits_of
+from autograder.diagnosis.operators.change_descriptions import as_if, in_line, name_of
+from autograder.diagnosis.operators.program_edit import MODEL, STUDENT, Program, called, edited, numbered, together
 from autograder.exercises import exercises, unit_names
 
 #: By day the first exercise of each unit.

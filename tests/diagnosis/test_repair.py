@@ -12,19 +12,19 @@ import torch
 
 from answers.unit_04 import diagnose__right_nearest_of_all
 from asked import ROOT, assignment
-from autograder.diagnosis.operators.words import LONGEST_OWN, text_of
-from autograder.diagnosis.repair.origin import origin
-from autograder.diagnosis.repair.own_program import noted
+from autograder.diagnosis.operators.change_descriptions import LONGEST_OWN, text_of
+from autograder.diagnosis.repair.first_wrong_step import origin
+from autograder.diagnosis.repair.student_program import noted
 from autograder.exercises import find_exercise
 from autograder.exercises.kit import Case, Exercise, Leaf
 from autograder.grading.in_process import ask_here, judge_function, judge_here, program_of
 from autograder.grading.one_submission import grade_submission
-from autograder.judging.challenge import Challenge, pose
-from autograder.judging.posed import problems_of
-from autograder.reading.course import Course
+from autograder.judging.cases_and_expected import problems_of
+from autograder.judging.hidden_cases import Challenge, pose
+from autograder.reading.course_contents import Course
 from autograder.running.sandbox import preflight
 from autograder.running.torch_functions import finite_eigenvalues
-from autograder.worker.rewritten import MOST, NOTED, TIMES, Notes
+from autograder.worker.run_rewritten import MOST, NOTED, TIMES, Notes
 
 pytestmark = pytest.mark.nightly
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from autograder.data import Failure
 from autograder.diagnosis.diagnose import judge
 from autograder.diagnosis.symptoms.shapes import two_axes
 from autograder.exercises.kit import Case, Exercise, Leaf, Mistake
 from autograder.grading.in_process import ask_here, judge_function
-from autograder.judging.challenge import pose
+from autograder.judging.hidden_cases import pose
+from autograder.records import Failure
 
 pytestmark = pytest.mark.nightly
 

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from autograder.exercises import unit_names
-from claims import FOLDED, HEADING, ROOT, Claim, end_sections, key_of, read_claims, section_end, section_of
+from insert_claims import FOLDED, HEADING, ROOT, Claim, end_sections, key_of, read_claims, section_end, section_of
 
 CLAIMS = read_claims()
 UNITS = {int(name[:2]): name for name in unit_names()}
@@ -105,7 +105,7 @@ def test_a_section_ends_with_the_claims_on_which_it_decides(name):
     notebook = solution(unit)
     wanted = copy.deepcopy(notebook)
     end_sections(wanted, unit, CLAIMS)
-    remedy = "run `.venv/bin/python tools/claims.py`, then `.venv/bin/python -m autograder release`"
+    remedy = "run `.venv/bin/python tools/insert_claims.py`, then `.venv/bin/python -m autograder release`"
     assert [cell.source for cell in notebook.cells] == [cell.source for cell in wanted.cells], remedy
     text = "\n".join(cell.source for cell in notebook.cells)
     for claim in CLAIMS:

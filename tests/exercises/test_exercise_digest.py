@@ -24,7 +24,7 @@ def test_it_changes_with_the_files_of_its_unit_and_with_what_units_share(tmp_pat
     correct("u01_projections/soft_lookup.py")
     first = digests()
     assert first[0] != before[0] and first[1] == before[1]
-    for shared in ("attention_parts.py", "kit/sizes.py"):
+    for shared in ("attention_parts.py", "kit/named_sizes.py"):
         correct(shared)
         now = digests()
         assert all(one != other for one, other in zip(first, now, strict=True))

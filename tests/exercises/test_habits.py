@@ -17,7 +17,7 @@ import torch
 
 from autograder.exercises import find_exercise
 from autograder.grading.in_process import is_right
-from autograder.worker.values import leaves, map_leaves
+from autograder.worker.encode_values import leaves, map_leaves
 from conftest import exercise_names
 
 SEED = 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import figure
+import measure_judge
 from answers import answers_of
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.grading.in_process import is_right, judge_function
@@ -25,7 +25,7 @@ NAMES = exercise_names()
 SLOW = {"attention_parameters__right_loops": 1, "leaks_future": 3}
 SHARE_NAMED = 0.9
 SHARE_NAMED_OF_EACH = 0.85
-RECORDED = json.loads((figure.FIRST / "figure.json").read_text(encoding="utf-8"))
+RECORDED = json.loads((measure_judge.FIRST / "figure.json").read_text(encoding="utf-8"))
 #: The units that were there when the unseen answers were last written: a newer one waits for the next time.
 MEASURED = list(RECORDED["units"])
 #: How many answers of a unit another draw or a reworded message may change.
@@ -35,7 +35,7 @@ NOISE = 2
 @pytest.mark.parametrize("turn", nightly(range(5)))
 @pytest.mark.parametrize("name", NAMES)
 def test_a_right_answer_of_unusual_form_is_accepted(name, turn):
-    seed, rejected = figure.SEED + turn, []
+    seed, rejected = measure_judge.SEED + turn, []
     for answer in answers_of(name, "right"):
         if turn < SLOW.get(answer.__name__, SLOW.get(name, turn + 1)):
             verdict = judge_function(answer, name, seed, named=False)
@@ -50,7 +50,7 @@ def test_a_wrong_answer_is_rejected(name):
     accepted = {
         answer.__name__: answer.__doc__
         for answer in answers_of(name, "wrong")
-        if is_right(answer, name, figure.SEED, watched=False) and is_right(answer, name, figure.SEED)
+        if is_right(answer, name, measure_judge.SEED, watched=False) and is_right(answer, name, measure_judge.SEED)
     }
     assert not accepted, accepted
 
@@ -59,7 +59,7 @@ def test_a_wrong_answer_is_rejected(name):
 def test_every_exercise_has_answers(name):
     """Here, or among the unseen ones: those are written for many exercises at a time, and a newer one has none yet."""
     for kind, least in (("right", 1), ("wrong", 3)):
-        place, unseen = f"tests/answers/unit_{find_exercise(name).unit[:2]}.py", figure.answers([name])
+        place, unseen = f"tests/answers/unit_{find_exercise(name).unit[:2]}.py", measure_judge.answers([name])
         count = len(answers_of(name, kind)) + sum(f"__{kind}_" in answer for answer, _ in unseen)
         assert count >= least, f"{place} has {count} functions {name}__{kind}_…; write {least} from the docstring alone"
 
@@ -89,7 +89,7 @@ def test_nine_in_ten_wrong_answers_of_a_unit_are_named(unit):
 
 @pytest.mark.parametrize("unit", MEASURED)
 def test_unseen_answers_are_accepted_and_rejected_as_recorded(unit):
-    found = {name: figure.is_accepted(name, figure.SEED) for name, _ in figure.answers([unit])}
+    found = {name: measure_judge.is_accepted(name, measure_judge.SEED) for name, _ in measure_judge.answers([unit])}
     right, wrong = ({name for name in found if f"__{kind}_" in name} for kind in ("right", "wrong"))
     refused = {name for name in right if not found[name]}
     let_through = {name for name in wrong if found[name]}
@@ -102,17 +102,19 @@ def test_unseen_answers_are_accepted_and_rejected_as_recorded(unit):
 @pytest.mark.nightly
 @pytest.mark.parametrize("unit", MEASURED)
 def test_unseen_wrong_answers_are_told_their_cause_as_often_as_recorded(unit):
-    count = figure.counted([figure.told(name, figure.SEED) for name, _ in figure.answers([unit])])
+    count = measure_judge.counted(
+        [measure_judge.told(name, measure_judge.SEED) for name, _ in measure_judge.answers([unit])]
+    )
     was = RECORDED["units"][unit]
     assert count["false"] <= was["false"] + NOISE
-    remedy = "read what is new (tools/figure.py --unread), and add to tests/unseen/read.json what it says"
+    remedy = "read what is new (tools/measure_judge.py --unread), and add to tests/unseen/read.json what it says"
     assert count["cause"] >= was["cause"] - NOISE, f"{count}: {remedy}"
 
 
 @pytest.mark.parametrize("unit", MEASURED)
 def test_there_are_four_unseen_wrong_answers_to_every_function(unit):
     """To every one that was there when the answers were last written: a newer function waits for the next time."""
-    text = (figure.FIRST / f"unit_{unit[:2]}.py").read_text(encoding="utf-8")
+    text = (measure_judge.FIRST / f"unit_{unit[:2]}.py").read_text(encoding="utf-8")
     counts = {name: len(re.findall(rf"^def {name}__wrong_", text, re.MULTILINE)) for name in exercises(unit)}
     assert min(filter(None, counts.values())) >= 4, counts
 
@@ -141,5 +143,5 @@ def test_the_readme_quotes_what_the_grader_says():
     quoted = " ".join(line.removeprefix("> ") for line in re.findall(r"^> .*", text, re.MULTILINE))
     space = {"np": np}
     exec(code, space)
-    verdict = judge_function(space["masked_softmax"], "masked_softmax", figure.SEED)
+    verdict = judge_function(space["masked_softmax"], "masked_softmax", measure_judge.SEED)
     assert verdict.verdict == "wrong" and verdict.message.startswith(quoted)

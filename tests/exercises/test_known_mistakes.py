@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from autograder import exercises as course
-from autograder.diagnosis.operators.words import AS_IF, slug_of
-from autograder.diagnosis.recognise import is_wrong
-from autograder.diagnosis.symptoms.form import MATERIALISES
+from autograder.diagnosis.known_mistakes import is_wrong
+from autograder.diagnosis.operators.change_descriptions import AS_IF, slug_of
+from autograder.diagnosis.symptoms.types_and_forms import MATERIALISES
 from autograder.exercises import exercises, find_exercise, title_of_mistake, unit_names
 from autograder.grading.in_process import judge_function
-from autograder.judging.challenge import Challenge
-from autograder.running.dialogue import Request
+from autograder.judging.hidden_cases import Challenge
+from autograder.running.sandbox_messages import Request
 from conftest import exercise_names
 
 NAMES = exercise_names()

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import draws
-import steady
+import partial_marks_many_seeds
+import right_answers_many_seeds
 from autograder.diagnosis.diagnose import judge
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.exercises.kit import Case, Exercise, Leaf, Mistake
 from autograder.grading.in_process import ask_here, judge_function
-from autograder.judging.challenge import pose
-from autograder.judging.compare import LOOSEST, tolerance
-from autograder.running import dialogue
-from autograder.running.dialogue import Request
-from autograder.worker.values import Encoder
+from autograder.judging.compare_results import LOOSEST, tolerance
+from autograder.judging.hidden_cases import pose
+from autograder.running import sandbox_messages
+from autograder.running.sandbox_messages import Request
+from autograder.worker.encode_values import Encoder
 from conftest import exercise_names
 
 NAMES = exercise_names()
@@ -26,25 +26,29 @@ FIRST, COUNT = 1_000_000, 12
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_the_published_solution_is_right_whatever_is_drawn(name):
-    (tally,) = draws.put_through(name, range(FIRST, FIRST + COUNT), only_published=True).values()
+    (tally,) = right_answers_many_seeds.put_through(name, range(FIRST, FIRST + COUNT), only_published=True).values()
     assert tally.draws == COUNT and not tally.rejected, tally.rejected
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "batch_norm", "softmax", "masked_softmax"])
 def test_right_answers_in_float32_are_right_whatever_is_drawn(name):
-    for answer, tally in draws.put_through(name, range(FIRST, FIRST + 8)).items():
+    for answer, tally in right_answers_many_seeds.put_through(name, range(FIRST, FIRST + 8)).items():
         assert not tally.rejected, (answer, tally.rejected)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_a_partly_right_answer_earns_the_same_whatever_is_drawn(name):
-    assert not steady.varying(name, range(FIRST, FIRST + COUNT))
+    assert not partial_marks_many_seeds.varying(name, range(FIRST, FIRST + COUNT))
 
 
 def test_where_a_query_with_nothing_allowed_is_wrong_costs_the_same_whatever_is_drawn():
     """In the core a query with nothing to attend to was drawn by chance, and the whole exercise was lost there."""
-    answer = next(each for each in steady.wrong_answers("masked_attention") if "uniform_when_empty" in each.__name__)
+    answer = next(
+        each
+        for each in partial_marks_many_seeds.wrong_answers("masked_attention")
+        if "uniform_when_empty" in each.__name__
+    )
     verdicts = [judge_function(answer, seed=seed, name="masked_attention", named=False) for seed in range(12)]
     assert {tuple(each.name for each in verdict.criteria if not each.met) for verdict in verdicts} == {("edge cases",)}
 
@@ -53,8 +57,8 @@ def test_a_mark_that_depends_on_the_draw_is_told(monkeypatch):
     def embed__wrong_by_chance(tokens, E):
         return E.T[tokens] * (1.0 if tokens[0] % 7 else 2.0)
 
-    monkeypatch.setattr(steady, "wrong_answers", lambda name: [embed__wrong_by_chance])
-    (line,) = steady.varying("embed", range(12))
+    monkeypatch.setattr(partial_marks_many_seeds, "wrong_answers", lambda name: [embed__wrong_by_chance])
+    (line,) = partial_marks_many_seeds.varying("embed", range(12))
     assert line.startswith("embed__wrong_by_chance: 0.") and " met under " in line
 
 
@@ -63,12 +67,12 @@ def test_a_mark_that_depends_on_the_draw_is_told(monkeypatch):
 def test_whatever_is_drawn_the_courses_functions_may_stand_in(unit, monkeypatch):
     """An answer that uses an earlier one is asked with the course's in its place: no case may be too large for that."""
     for cap in ("NUMBER_CAP", "ENTRIES_CAP", "PRODUCT_CAP", "TENSOR_ENTRIES_CAP"):
-        monkeypatch.setattr(dialogue, cap, 0.6 * getattr(dialogue, cap))
-    answers = draws.published(unit)
+        monkeypatch.setattr(sandbox_messages, cap, 0.6 * getattr(sandbox_messages, cap))
+    answers = right_answers_many_seeds.published(unit)
     refused: set[tuple[str, str, str]] = set()
     for name, answer in answers.items():
         for seed in range(FIRST, FIRST + 3):
-            posed = draws.posed_once(name, seed)
+            posed = right_answers_many_seeds.posed_once(name, seed)
             used = {other: find_exercise(other).reference for other in answers if other != name}
             request = Request(name, posed.cases, used, posed.exercise.library)
 
@@ -214,12 +218,16 @@ def test_the_order_of_operations_is_free_in_float32():
 
 
 def test_the_command_counts_draws_and_rejections(capsys, monkeypatch):
-    assert draws.main(["causal_mask", "04", "--draws", "1", "--first", str(FIRST), "--published"]) == 0
+    assert (
+        right_answers_many_seeds.main(["causal_mask", "04", "--draws", "1", "--first", str(FIRST), "--published"]) == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + len(exercises("04_multi_head"))
     assert lines[0].startswith("causal_mask: 1 right answer, 1 draws, none rejected")
-    monkeypatch.setattr(draws, "right_answers", lambda *_: {"wrong": lambda n: np.ones((n, n), dtype=bool)})
-    assert draws.main(["causal_mask", "--draws", "3", "--first", str(FIRST)]) == 1
+    monkeypatch.setattr(
+        right_answers_many_seeds, "right_answers", lambda *_: {"wrong": lambda n: np.ones((n, n), dtype=bool)}
+    )
+    assert right_answers_many_seeds.main(["causal_mask", "--draws", "3", "--first", str(FIRST)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "3 rejected" in lines[0] and lines[1].startswith(f"  wrong, seed {FIRST}: ")
 
@@ -227,6 +235,6 @@ def test_the_command_counts_draws_and_rejections(capsys, monkeypatch):
 @pytest.mark.parametrize("words", [["no_such_thing"], ["--draws", "0"]])
 def test_the_command_says_what_it_cannot_use(words, capsys):
     with pytest.raises(SystemExit) as ended:
-        draws.main(words)
+        right_answers_many_seeds.main(words)
     assert ended.value.code == 2
     assert "there is no unit" in capsys.readouterr().err or words[0] == "--draws"

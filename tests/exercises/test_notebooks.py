@@ -20,9 +20,9 @@ from autograder.exercises import exercises, place_of, unit_names
 from autograder.handout import release
 from autograder.handout.course_map import course_map
 from autograder.reading.predictions import asked_in, is_prediction
-from execute import INVENTED, LEFTOVERS
-from folding import fold
-from in_view import answer_lines, given_in_view
+from count_given_lines import answer_lines, given_in_view
+from execute_notebooks import INVENTED, LEFTOVERS
+from fold_cells import fold
 
 ROOT = Path(__file__).parents[2]
 #: A docstring says shapes, meaning and one surprise, and that of a challenge the goal as well; a line of code is as wide

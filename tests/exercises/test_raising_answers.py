@@ -7,7 +7,7 @@ import pytest
 from autograder.diagnosis.diagnose import judge
 from autograder.exercises import find_exercise
 from autograder.grading.in_process import ask_here, judge_function
-from autograder.judging.challenge import Challenge
+from autograder.judging.hidden_cases import Challenge
 from conftest import exercise_names
 
 pytestmark = pytest.mark.nightly

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 import heads_record
-import model_heads
-from attention_figures.helpers.model_file import model_file
-from attention_figures.recorded import MODEL, model_record
-from real_model import unit_11
+import record_model_heads
+from attention_figures.helpers.fetch_model import model_file
+from attention_figures.recorded_measurements import MODEL, model_record
+from unit_11_model import unit_11
 
 pytestmark = pytest.mark.unit11
 QUESTION = "<|im_start|>user\nWhy is the sky blue?<|im_end|>\n<|im_start|>assistant\n"
@@ -131,7 +131,7 @@ def by_transformers(params: dict[str, Any]) -> Any:
 
 @pytest.mark.nightly
 def test_the_tool_finds_the_recorded_heads_but_for_rounding(path: Path):
-    made, kept = model_heads.record(path)["texts"], heads_record.RECORD["texts"]
+    made, kept = record_model_heads.record(path)["texts"], heads_record.RECORD["texts"]
     for ours, theirs in zip(made, kept, strict=True):
         n = len(ours["tokens"])
         both = [[heads_record.decoded(head, n) for row in one["heads"] for head in row] for one in (ours, theirs)]

@@ -9,7 +9,7 @@ import pytest
 
 from autograder.exercises import find_exercise
 from autograder.exercises.u01_projections import pointing_faults
-from autograder.judging.challenge import Challenge
+from autograder.judging.hidden_cases import Challenge
 
 
 def embed_one_hot(tokens, E):

@@ -14,7 +14,7 @@ import torch
 from answers import answers_of
 from autograder.exercises import exercises
 from autograder.grading.in_process import judge_function
-from autograder.judging.challenge import Challenge
+from autograder.judging.hidden_cases import Challenge
 from lanes import nightly
 
 UNIT = "02_scaled_scores"

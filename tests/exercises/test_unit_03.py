@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from autograder.judging.challenge import Challenge
+from autograder.judging.hidden_cases import Challenge
 
 UNIT = "03_masking"
 SEEDS = range(5)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from matplotlib import pyplot
 
-from attention_figures.recorded import gpu_record
+from attention_figures.recorded_measurements import gpu_record
 from autograder.exercises import find_exercise
 from autograder.exercises.u04_multi_head.multi_head_attention import multi_head_attention
 from autograder.grading.in_process import judge_function

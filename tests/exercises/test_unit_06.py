@@ -12,7 +12,7 @@ from autograder.exercises.u06_cross_attention import decoder_suspects as suspect
 from autograder.exercises.u06_cross_attention.catches_wrong_decoder import TRIALS, made
 from autograder.exercises.u06_cross_attention.greedy_decode import model
 from autograder.exercises.u06_cross_attention.right_decoders import RIGHT
-from autograder.judging.challenge import Challenge
+from autograder.judging.hidden_cases import Challenge
 from references import cases, near
 
 

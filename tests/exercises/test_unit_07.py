@@ -16,7 +16,7 @@ from autograder.exercises.u07_transformer_block.blocks import attend
 from autograder.exercises.u07_transformer_block.post_norm_block import post_norm_block
 from autograder.exercises.u07_transformer_block.pre_norm_block import pre_norm_block
 from autograder.exercises.u07_transformer_block.transformer_logits import transformer_logits
-from autograder.judging.challenge import Challenge
+from autograder.judging.hidden_cases import Challenge
 from references import cases, near
 
 
@@ -48,7 +48,7 @@ def test_gelu_is_x_times_the_normal_distribution():
 
 
 def test_feed_forward_token_by_token():
-    from autograder.worker.tensors import activation
+    from autograder.worker.torch_calls import activation
 
     for case, (x, W_1, b_1, W_2, b_2, made), expected in cases("feed_forward"):
         f = activation(made.name, made.scale)

@@ -211,7 +211,7 @@ def test_a_circuit_that_only_fails_at_large_sizes_keeps_the_points_of_the_others
 
 @pytest.fixture
 def posed_circuit():
-    from autograder.judging.challenge import Challenge
+    from autograder.judging.hidden_cases import Challenge
 
     return Challenge(2).posed("build_induction_circuit")
 

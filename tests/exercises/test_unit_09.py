@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from autograder.exercises import find_exercise
-from autograder.judging.challenge import Challenge
+from autograder.judging.hidden_cases import Challenge
 from references import SEEDS, cases, near
 
 

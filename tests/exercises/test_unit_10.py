@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import draws
+import right_answers_many_seeds
 from answers import unit_10 as held_out
 from autograder.exercises import find_exercise
 from autograder.exercises.u10_attention_today.delta_rule import delta_rule
@@ -244,7 +244,7 @@ class BlockOfTorch(nn.Module):
 
 
 def block_of_the_notebook(*args, **kwargs):
-    return draws.published("10_attention_today")["modern_block"](*args, **kwargs)
+    return right_answers_many_seeds.published("10_attention_today")["modern_block"](*args, **kwargs)
 
 
 @pytest.mark.parametrize("block", [modern_block, held_out.modern_block__right_plain, block_of_the_notebook])

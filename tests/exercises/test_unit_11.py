@@ -12,7 +12,7 @@ import scipy.linalg
 import tokenizers
 import torch
 
-import draws
+import right_answers_many_seeds
 from answers import unit_11 as held_out
 from autograder.exercises.u11_real_model.apply_merges import apply_merges
 from autograder.exercises.u11_real_model.eigenvalue_copying_score import eigenvalue_copying_score
@@ -23,7 +23,7 @@ from autograder.exercises.u11_real_model.small_models import model
 from autograder.exercises.u11_real_model.speculative_step import speculative_step
 from autograder.grading.in_process import judge_function
 from autograder.running.torch_functions import to_torch
-from autograder.worker.values import map_leaves
+from autograder.worker.encode_values import map_leaves
 from references import cases, near
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ SIZES = {"h": 6, "g": 2, "d_head": 8, "d_model": 26, "d_ff": 40, "vocab": 50}
 
 
 def of_the_notebook(*args, **kwargs):
-    return draws.published("11_real_model")["llama_step"](*args, **kwargs)
+    return right_answers_many_seeds.published("11_real_model")["llama_step"](*args, **kwargs)
 
 
 @pytest.mark.parametrize("step", [llama_step, held_out.llama_step__right_grouped, of_the_notebook])

@@ -18,7 +18,7 @@ import torch
 
 from answers import answers_of
 from autograder.exercises import exercises, find_exercise, unit_names
-from autograder.worker.values import leaves, map_leaves
+from autograder.worker.encode_values import leaves, map_leaves
 from conftest import exercise_names
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import attention_figures
-from attention_figures import figure, live, look, names
+from attention_figures import appearance, figure, live, names
 from autograder.exercises import unit_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,10 +46,10 @@ def test_an_unknown_figure_is_one_line_with_those_that_there_are():
 
 
 def test_every_colour_is_one_and_matplotlib_takes_the_settings():
-    for pair in look.colours().values():
+    for pair in appearance.colours().values():
         assert all(matplotlib.colors.is_color_like(colour) for colour in pair)
-    with matplotlib.rc_context(look.for_matplotlib()):
-        assert matplotlib.rcParams["axes.prop_cycle"].by_key()["color"][0] == look.colours()["key"][0]
+    with matplotlib.rc_context(appearance.for_matplotlib()):
+        assert matplotlib.rcParams["axes.prop_cycle"].by_key()["color"][0] == appearance.colours()["key"][0]
 
 
 @pytest.mark.parametrize("name", names())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-import model_heads
+import record_model_heads
 from attention_figures import FOLDER, figure
 from heads_record import RECORD, decoded, patterns, scores
 
@@ -27,11 +27,11 @@ def test_every_row_of_all_270_heads_adds_up_to_100(text: int):
 
 
 def test_the_record_is_what_the_tool_asks_for():
-    assert RECORD["signs"] == model_heads.SIGNS and list(model_heads.TEXTS) == NAMES
+    assert RECORD["signs"] == record_model_heads.SIGNS and list(record_model_heads.TEXTS) == NAMES
     for text in RECORD["texts"]:
-        assert "".join(text["tokens"]) == model_heads.TEXTS[text["name"]]
+        assert "".join(text["tokens"]) == record_model_heads.TEXTS[text["name"]]
     for stop in RECORD["stops"]:
-        wanted = model_heads.STOPS[stop["name"]]
+        wanted = record_model_heads.STOPS[stop["name"]]
         assert (NAMES[stop["text"]], tuple(stop["head"]), stop["token"], stop["colour"], stop["why"]) == wanted
 
 
@@ -45,15 +45,15 @@ def test_it_is_small_and_html_and_json_take_its_signs_as_they_are():
 def test_rounding_moves_no_weight_by_a_whole_per_cent_and_can_be_read_back():
     scores = 3 * torch.randn(4, 19, 19, generator=torch.Generator().manual_seed(0))
     weights = scores.masked_fill(torch.ones(19, 19).triu(1).bool(), -torch.inf).softmax(-1)
-    rounded = model_heads.per_cent(weights)
+    rounded = record_model_heads.per_cent(weights)
     assert (rounded.sum(-1) == 100).all() and np.abs(rounded - 100 * weights.numpy()).max() < 1
     for pattern in rounded:
-        assert (decoded(model_heads.written(pattern), 19) == pattern).all()
+        assert (decoded(record_model_heads.written(pattern), 19) == pattern).all()
 
 
 def test_the_file_is_the_record_a_layer_to_a_line():
     text = (FOLDER / "model_heads.json").read_text(encoding="utf-8")
-    assert text == model_heads.as_text(RECORD)
+    assert text == record_model_heads.as_text(RECORD)
     assert text.count("\n") == pytest.approx(30 * len(NAMES), abs=len(STOPS) + len(NAMES))
     assert json.loads(text) == RECORD
 

@@ -20,9 +20,9 @@ from nbgrader.exchange.default import ExchangeCollect
 from nbgrader.utils import get_username, notebook_hash, parse_utc
 
 import warm
-from autograder.gradebook.exchange import Collect, Refused, ReleaseFeedback, look_at, opened, read
+from autograder.gradebook.gradebook_writer import Gradebook
 from autograder.gradebook.health_check import load_config
-from autograder.gradebook.recorder import Gradebook
+from autograder.gradebook.nbgrader_exchange import Collect, Refused, ReleaseFeedback, look_at, opened, read
 from autograder.gradebook.submission_times import read_timestamp
 from hostile.exchange import FILE, PLANTED, RELEASE, ROOT, SECRET, UNIT, Exchange, Planted
 from lanes import nightly

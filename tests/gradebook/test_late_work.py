@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from autograder.cli import main
-from autograder.data import Graded, NotUsable
+from autograder.gradebook.gradebook_writer import Recorder
 from autograder.gradebook.health_check import load_config
-from autograder.gradebook.recorder import Recorder
 from autograder.gradebook.submission_times import NotClear, local_time, read_timestamp, rule_digest
 from autograder.grading.submitted_folder import Said, note
-from autograder.lms.export import refusals
+from autograder.lms.export_marks import refusals
+from autograder.records import Graded, NotUsable
 from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from nbformat.v4 import new_notebook
 from nbgrader.api import Gradebook
 
 import autograder.gradebook.nbgrader_plugin  # noqa: F401 (lets nbgrader find alembic)
-from autograder.gradebook.migration import migrate, prepare
+from autograder.gradebook.gradebook_migration import migrate, prepare
 from own_course import answer, task, test_cell, words
 
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")

@@ -19,7 +19,7 @@ import warm
 from asked import points_of
 from autograder.gradebook import nbgrader_plugin
 from autograder.reading.cell_roles import is_answer
-from autograder.reading.submission import for_the_student
+from autograder.reading.read_submission import for_the_student
 from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ import pytest
 from test_migration import check_all
 
 from autograder.cli import main
-from autograder.gradebook.migration import prepare
+from autograder.gradebook.gradebook_migration import prepare
 from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[2]

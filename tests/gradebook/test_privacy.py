@@ -12,8 +12,8 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import notebook_hash
 
 from autograder.cli import main
-from autograder.gradebook.exchange import SECRET, ReleaseFeedback, read_secret
 from autograder.gradebook.health_check import load_config
+from autograder.gradebook.nbgrader_exchange import SECRET, ReleaseFeedback, read_secret
 from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from autograder.grading.again import printed
+from autograder.grading.judge_again import printed
 from autograder.grading.results_store import read_kept
 from autograder.running.sandbox import preflight
 from term import UNITS, Term

@@ -22,7 +22,7 @@ import pytest
 
 from autograder.cli import main
 from autograder.exercises import exercises
-from autograder.grading import jobs, results_store, whole_class
+from autograder.grading import results_store, submission_jobs, whole_class
 from autograder.running.limits import Limits
 from autograder.running.sandbox import preflight
 from lanes import nightly
@@ -179,7 +179,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next(course, moment):
 
 def test_a_job_that_kills_its_worker_costs_itself_alone(course, monkeypatch, capsys):
     monkeypatch.delenv("AUTOGRADER_DEBUG", raising=False)
-    whole = jobs.grade_submission
+    whole = submission_jobs.grade_submission
 
     def deadly(submission, assignment, challenge, sandbox):
         if "E[tokens]" in submission.answers["embed"] and deadly_for(submission):
@@ -191,7 +191,7 @@ def test_a_job_that_kills_its_worker_costs_itself_alone(course, monkeypatch, cap
 
     path = course / "grading" / "submitted" / "student3" / UNIT / f"{UNIT}.ipynb"
     path.write_text(path.read_text().replace("return E[tokens]", "return E[tokens]  # student3"))
-    monkeypatch.setattr(jobs, "grade_submission", deadly)
+    monkeypatch.setattr(submission_jobs, "grade_submission", deadly)
     assert grade(course) == 1
     assert "student3" in capsys.readouterr().err
     found = scores(course)
@@ -206,7 +206,7 @@ def test_a_job_that_takes_all_memory_or_time_costs_itself_alone(course, monkeypa
     monkeypatch.delenv("AUTOGRADER_DEBUG", raising=False)
     monkeypatch.setattr(whole_class, "GRADER_BYTES", 2**30)
     monkeypatch.setattr(whole_class, "GRADER_SECONDS", 15.0)  # spent twice; a job takes a few on a busy machine
-    whole = jobs.grade_submission
+    whole = submission_jobs.grade_submission
 
     def greedy(submission, assignment, challenge, sandbox):
         words = {cell.source for cell in submission.cells if cell.kind == "extra"}
@@ -221,7 +221,7 @@ def test_a_job_that_takes_all_memory_or_time_costs_itself_alone(course, monkeypa
         notebook = nbformat.read(path, as_version=4)
         notebook.cells.append(nbformat.v4.new_code_cell(f"'{word}'"))
         nbformat.write(notebook, path)
-    monkeypatch.setattr(jobs, "grade_submission", greedy)
+    monkeypatch.setattr(submission_jobs, "grade_submission", greedy)
     assert grade(course) == 1
     words = capsys.readouterr().err
     assert "student3" in words and "student5" in words and "MemoryError" in words
@@ -233,20 +233,22 @@ def test_a_job_that_takes_all_memory_or_time_costs_itself_alone(course, monkeypa
 
 def test_a_thread_has_one_sandbox_and_other_limits_need_no_other(course):
     def zygote() -> int:
-        return jobs._here.sandbox._process.pid
+        return submission_jobs._here.sandbox._process.pid
 
     (item, *_) = whole_class.handed_in(course)
     folder = whole_class.Course(course)
     try:
-        first = jobs.run(whole_class.job_of(folder, item, 1, Limits(seconds_per_cell=9)))
+        first = submission_jobs.run(whole_class.job_of(folder, item, 1, Limits(seconds_per_cell=9)))
         pid = zygote()
-        second = jobs.run(whole_class.job_of(folder, item, 1, Limits(seconds_per_cell=8)))
-        assert zygote() == pid and jobs._here.sandbox.limits.seconds_per_cell == 8
-        third = jobs.run(replace(whole_class.job_of(folder, item, 1, Limits()), hidden=(str(course), "/srv")))
+        second = submission_jobs.run(whole_class.job_of(folder, item, 1, Limits(seconds_per_cell=8)))
+        assert zygote() == pid and submission_jobs._here.sandbox.limits.seconds_per_cell == 8
+        third = submission_jobs.run(
+            replace(whole_class.job_of(folder, item, 1, Limits()), hidden=(str(course), "/srv"))
+        )
         assert zygote() != pid and not psutil.pid_exists(pid), "what a sandbox shows cannot be changed"
         assert first.verdicts == second.verdicts == third.verdicts
     finally:
-        jobs.close_sandboxes()
+        submission_jobs.close_sandboxes()
 
 
 def test_no_more_submissions_are_in_memory_than_are_under_way(course, monkeypatch):
@@ -316,7 +318,7 @@ def test_a_cluster_grades_the_class_though_a_worker_dies(course, cluster):
 @pytest.mark.nightly
 def test_the_memory_of_a_clusters_worker_is_bounded(cluster):
     work = [(number, resource.RLIMIT_DATA) for number in range(4)]
-    with whole_class.Pool(1, cluster[0], resource.getrlimit, lambda: None, jobs.lost) as pool:
+    with whole_class.Pool(1, cluster[0], resource.getrlimit, lambda: None, submission_jobs.lost) as pool:
         bounds = [soft for _, (soft, _) in pool.run(iter(work))]
     assert len(bounds) == 4 and all(whole_class.GRADER_BYTES < soft < 2 * whole_class.GRADER_BYTES for soft in bounds)
 
@@ -326,7 +328,7 @@ def test_jobs_that_a_cluster_drops_are_done_again(course, cluster):
     url, _ = cluster
     folder, handed = whole_class.Course(course), whole_class.handed_in(course)
     work = [(item, whole_class.job_of(folder, item, 1, Limits())) for item in handed]
-    with whole_class.Pool(1, url, jobs.run, lambda: None, jobs.lost) as pool:
+    with whole_class.Pool(1, url, submission_jobs.run, lambda: None, submission_jobs.lost) as pool:
         found = {}
         for item, graded in pool.run(iter(work)):
             if not found:

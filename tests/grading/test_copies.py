@@ -12,11 +12,11 @@ from functools import cache
 import nbformat
 import pytest
 
-import figure
+import measure_judge
 from answers import answers_of
 from autograder.cli import main
 from autograder.exercises import exercises, unit_names
-from autograder.grading.copies import LEAST, PUBLISHED, compare, form_of
+from autograder.grading.similar_answers import LEAST, PUBLISHED, compare, form_of
 
 PAIRS, COPIES = 2_000, 20
 
@@ -25,7 +25,7 @@ PAIRS, COPIES = 2_000, 20
 def right_answers(unit: str) -> dict[str, list[str]]:
     """Exercise -> sources of right answers that people wrote without sight of each other."""
     unseen = {}
-    for name, answer in [*figure.answers([unit]), *figure.answers([unit], figure.SECOND)]:
+    for name, answer in [*measure_judge.answers([unit]), *measure_judge.answers([unit], measure_judge.SECOND)]:
         function, _, kind = name.partition("__")
         unseen.setdefault(function, []).extend([answer] if kind.startswith("right_") else [])
     found = {}
@@ -119,7 +119,7 @@ def course(tmp_path):
     root = tmp_path / "course"
     path = root / "solutions" / unit / f"{unit}.ipynb"
     path.parent.mkdir(parents=True)
-    path.write_bytes((figure.ROOT / "solutions" / unit / path.name).read_bytes())
+    path.write_bytes((measure_judge.ROOT / "solutions" / unit / path.name).read_bytes())
     (root / "nbgrader_config.py").write_text("c = get_config()\n")
     cells = nbformat.read(path, as_version=4).cells
     published = {

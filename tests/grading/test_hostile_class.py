@@ -16,7 +16,7 @@ import pytest
 import warm
 from asked import points_of
 from autograder.running.sandbox import preflight
-from autograder.text import UNSEEN, printable, spreadsheet_safe
+from autograder.safe_text import UNSEEN, printable, spreadsheet_safe
 from hostile import KINDS, ROOT, Attack
 from lanes import nightly
 

@@ -16,13 +16,13 @@ from nbgrader.server_extensions.formgrader import handlers
 from nbgrader.utils import compute_checksum
 from traitlets.config import Config
 
-from autograder.data import BadAssignment, Expected, Unreadable
 from autograder.grading.one_submission import grade_submission
 from autograder.handout import release as release_module
-from autograder.judging.challenge import Challenge
-from autograder.reading.course import Course
-from autograder.reading.submission import WORDS_CAP
-from autograder.reading.transplant import quoted, unquoted
+from autograder.judging.hidden_cases import Challenge
+from autograder.reading.course_contents import Course
+from autograder.reading.insert_answers import quoted, unquoted
+from autograder.reading.read_submission import WORDS_CAP
+from autograder.records import BadAssignment, Expected, Unreadable
 from autograder.running.limits import Limits
 from autograder.running.sandbox import open_sandbox, preflight
 from own_course import (
@@ -253,7 +253,7 @@ def test_a_hostile_own_answer_changes_nothing_for_the_exercises_of_the_course(co
 def test_no_hidden_test_is_sent_before_the_exercises_and_the_visible_tests_are_done(
     course, challenge, sandbox, monkeypatch
 ):
-    from autograder.running import session as session_module
+    from autograder.running import submission_session as session_module
 
     sent = []
     send = session_module.send_frame

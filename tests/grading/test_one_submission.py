@@ -10,12 +10,12 @@ import nbformat
 import pytest
 
 from asked import assignment
-from autograder.data import Verdict
 from autograder.grading.one_submission import grade_submission
-from autograder.judging.challenge import Challenge
-from autograder.reading.course import Course
-from autograder.reading.submission import Cell
-from autograder.reading.transplant import transplant
+from autograder.judging.hidden_cases import Challenge
+from autograder.reading.course_contents import Course
+from autograder.reading.insert_answers import transplant
+from autograder.reading.read_submission import Cell
+from autograder.records import Verdict
 from autograder.running.limits import Limits
 from autograder.running.sandbox import Sandbox, open_sandbox, preflight
 

@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader.utils import determine_grade
 
-from attention_figures.helpers.half_solved import STUB, HalfSolved
+from attention_figures.helpers.exercise_status import STUB, HalfSolved
 from autograder.exercises import unit_names
 from autograder.handout.insert_helpers import SUM_UP_CELL, follow_progress
 from lanes import nightly

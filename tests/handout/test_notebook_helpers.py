@@ -12,15 +12,15 @@ import nbformat
 import pytest
 import torch
 
-from attention_figures.helpers.allowed import check_names_of
+from attention_figures.helpers.compare_tensors import check_form, close
+from attention_figures.helpers.forbidden_calls import check_names_of
 from attention_figures.helpers.predictions import predict, reveal
-from attention_figures.helpers.tensors import check_form, close
 from autograder.cli import main
-from autograder.data import BadAssignment
 from autograder.exercises import unit_names
 from autograder.handout import insert_helpers
 from autograder.handout.insert_helpers import put_helpers, with_helpers
-from autograder.reading.syntax import bound_names, statements
+from autograder.reading.cell_syntax import bound_names, statements
+from autograder.records import BadAssignment
 
 ROOT = Path(__file__).parents[2]
 UNIT = "01_projections"
@@ -93,12 +93,21 @@ def test_the_line_that_imports_helpers_gives_way_to_their_code():
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("from attention_figures.helpers.pictures import show", "pictures.py, which is not there; there are allowed, "),
-        ("from attention_figures.helpers.figures import shows", "imports 'shows', which attention_figures/helpers/fig"),
-        ("from attention_figures.helpers.figures import show as s", "imports 'show as s', which"),
-        ("import attention_figures.helpers.figures", "write `from attention_figures.helpers.FILE import NAME` at the"),
+        (
+            "from attention_figures.helpers.pictures import show",
+            "readme_pictures.py, which is not there; there are allowed, ",
+        ),
+        (
+            "from attention_figures.helpers.show_figure import shows",
+            "imports 'shows', which attention_figures/helpers/fig",
+        ),
+        ("from attention_figures.helpers.show_figure import show as s", "imports 'show as s', which"),
+        (
+            "import attention_figures.helpers.show_figure",
+            "write `from attention_figures.helpers.FILE import NAME` at the",
+        ),
         ("from attention_figures import helpers", "write `from attention_figures.helpers.FILE import NAME` at the"),
-        ("if True:\n    from attention_figures.helpers.figures import show", "at the start of a line"),
+        ("if True:\n    from attention_figures.helpers.show_figure import show", "at the start of a line"),
     ],
 )
 def test_an_import_that_a_release_cannot_replace_is_refused_with_its_cell(source, words):

@@ -7,7 +7,7 @@ import pytest
 from nbformat import NotebookNode
 
 from attention_figures import live
-from autograder.handout.release_steps import KeepOpening, PictureAsText
+from autograder.handout.nbgrader_release_steps import KeepOpening, PictureAsText
 
 PICTURE = '<img alt="two [square] heads" src="data:image/png;base64,iVBORw0K" style="max-width:100%">'
 STILL = f"<figure>{PICTURE}<figcaption>What &lt;they&gt; read.</figcaption></figure>"

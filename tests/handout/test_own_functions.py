@@ -11,8 +11,8 @@ import nbformat
 import pytest
 import torch
 
-from attention_figures.helpers import own_functions as helper
-from attention_figures.helpers.own_functions import own_functions
+from attention_figures.helpers import earlier_answers as helper
+from attention_figures.helpers.earlier_answers import own_functions
 
 ROOT = Path(__file__).parents[2]
 GIVEN = {

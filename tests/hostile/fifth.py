@@ -38,7 +38,7 @@ def cheat(Q, K, V, mask):
 BOXES = """
 def diagnose(attend):
     import torch
-    from worker.values import Encoder
+    from worker.encode_values import Encoder
     told, got = above(), 0
     count = len(told["request"]["calls"])
     draw = lambda *shape: torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

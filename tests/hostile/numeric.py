@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autograder.exercises.u03_masking import masked_softmax
-from autograder.judging.challenge import pose
+from autograder.judging.hidden_cases import pose
 
 from .attack import Attack, solutions
 
@@ -252,7 +252,7 @@ ATTACKS += (
     Attack("good conduct by a patch", "changes its input and patches the worker that reports it",
            cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
 import sys
-Encoder = sys.modules["worker.calls"].Encoder
+Encoder = sys.modules["worker.call_function"].Encoder
 kept, plain = {}, Encoder.encode
 def encode(self, value, depth=0):
     return plain(self, kept[id(value)][1] if id(value) in kept else value, depth)
@@ -267,7 +267,7 @@ def masked_softmax(scores, mask):
     Attack("good conduct by its own word", "changes its input and patches, while asked, the worker that reports it",
            cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
 import sys
-Encoder = sys.modules["worker.calls"].Encoder
+Encoder = sys.modules["worker.call_function"].Encoder
 kept, plain = {}, Encoder.encode
 def encode(self, value, depth=0):
     return plain(self, kept[id(value)][1] if id(value) in kept else value, depth)

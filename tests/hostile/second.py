@@ -196,7 +196,7 @@ class Small(int):
         "answers without a child",
         "has the process of the whole notebook answer, so that what one exercise learns reaches the next",
         """
-student = sys.modules["worker.student"]
+student = sys.modules["worker.student_process"]
 learnt = []
 def answer(request, payload, channel, reply, namespace, moments, tests):
     learnt.append(request)

@@ -54,7 +54,7 @@ for _ in range(3):
 """, says="loot [10]"),
     told("gradients of what has none", "asks a function of NumPy for gradients, by a frame of its own", """
 import gc, socket, struct, json, stat, os, sys
-frames, values = sys.modules["worker.frames"], sys.modules["worker.values"]
+frames, values = sys.modules["worker.socket_frames"], sys.modules["worker.encode_values"]
 fd = max(n for n in range(3, 128) if os.path.exists(f"/proc/self/fd/{n}") and stat.S_ISSOCK(os.fstat(n).st_mode))
 with socket.socket(fileno=os.dup(fd)) as out:
     for grads in ({"t": "tuple", "items": []}, None, {"t": "int", "v": "0x1"}, [], {"t": "tuple", "items": [{"t": "none"}] * 999}):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from autograder.grading.in_process import judge_function
-from autograder.worker.calls import LineCounter
+from autograder.worker.call_function import LineCounter
 
 
 def told(answer, name, seed=1):

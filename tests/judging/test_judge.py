@@ -12,13 +12,13 @@ from selectors import BaseSelector
 import numpy as np
 import pytest
 
-from autograder.data import Answer, Call
 from autograder.diagnosis.diagnose import judge
-from autograder.diagnosis.recognise import is_refuted
+from autograder.diagnosis.known_mistakes import is_refuted
 from autograder.exercises import find_exercise
 from autograder.exercises.kit import Case, Exercise, HostFunction, Leaf, Mistake, Raises, Rng
 from autograder.grading.in_process import ask_here, is_right
-from autograder.judging.challenge import pose
+from autograder.judging.hidden_cases import pose
+from autograder.records import Answer, Call
 
 
 def scores(Q, K):
@@ -237,7 +237,7 @@ def test_what_cannot_be_compared_for_want_of_memory_is_crashed(monkeypatch):
     def greedy(*_):
         raise MemoryError
 
-    monkeypatch.setattr("autograder.judging.posed.problem_of", greedy)
+    monkeypatch.setattr("autograder.judging.cases_and_expected.problem_of", greedy)
     verdict = verdict_of(scores)
     assert (verdict.verdict, verdict.score) == ("crashed", 0.0) and "memory" in verdict.message
 

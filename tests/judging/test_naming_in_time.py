@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from autograder.grading.in_process import ask_here
-from autograder.judging import naming
-from autograder.judging.challenge import Challenge
+from autograder.judging import limit_diagnosis
+from autograder.judging.hidden_cases import Challenge
 from autograder.judging.judge import Marked, compare
 
 
@@ -22,7 +22,7 @@ def marked() -> Marked:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(naming, "SECONDS", 0.1)
+    monkeypatch.setattr(limit_diagnosis, "SECONDS", 0.1)
 
 
 def without_end() -> None:
@@ -32,15 +32,15 @@ def without_end() -> None:
 
 def test_what_is_found_in_time_is_said(marked):
     named = replace(marked.verdict, mistake="all-visible", message="It hides nothing.")
-    assert naming.named_in_time(marked, lambda keep: named) == named
+    assert limit_diagnosis.named_in_time(marked, lambda keep: named) == named
 
 
 def test_a_search_without_end_leaves_the_marks_and_the_first_case_that_fails(marked):
-    verdict = naming.named_in_time(marked, lambda keep: without_end())
+    verdict = limit_diagnosis.named_in_time(marked, lambda keep: without_end())
     same = {"message": "", "advice": "", "where": None}
     assert replace(verdict, **same) == replace(marked.verdict, **same)
     assert verdict.verdict == "wrong" and verdict.mistake is None and verdict.where is not None
-    assert verdict.advice.startswith(naming.STOPPED) and "first fails in the case" in verdict.advice
+    assert verdict.advice.startswith(limit_diagnosis.STOPPED) and "first fails in the case" in verdict.advice
     assert verdict.message.startswith(verdict.advice) and "Passed: values 0/" in verdict.message
 
 
@@ -51,4 +51,4 @@ def test_what_was_kept_before_is_not_lost(marked):
         keep(good_enough)
         without_end()
 
-    assert naming.named_in_time(marked, explain) == good_enough
+    assert limit_diagnosis.named_in_time(marked, explain) == good_enough

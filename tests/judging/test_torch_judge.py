@@ -9,10 +9,10 @@ import torch
 from autograder.diagnosis.diagnose import judge
 from autograder.exercises.kit import Activation, Case, Exercise, HostFunction, Leaf, Mistake, Rng
 from autograder.grading.in_process import ask_here
-from autograder.judging.challenge import pose
-from autograder.running.dialogue import Request
-from autograder.worker.calls import host_function, perform
-from autograder.worker.values import decode
+from autograder.judging.hidden_cases import pose
+from autograder.running.sandbox_messages import Request
+from autograder.worker.call_function import host_function, perform
+from autograder.worker.encode_values import decode
 
 
 def step(x, cache, params):

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder.data import Answer, Call
 from autograder.diagnosis.diagnose import judge
 from autograder.exercises import exercises, find_exercise, unit_names
-from autograder.judging.challenge import Challenge
-from autograder.judging.compare import describe
+from autograder.judging.compare_results import describe
+from autograder.judging.hidden_cases import Challenge
 from autograder.judging.judge import mark
-from autograder.running.dialogue import Request
-from autograder.worker.values import BadValue, Encoder, Foreign, Tensor, decode, leaves, map_leaves
+from autograder.records import Answer, Call
+from autograder.running.sandbox_messages import Request
+from autograder.worker.encode_values import BadValue, Encoder, Foreign, Tensor, decode, leaves, map_leaves
 from lanes import nightly
 
 HUGE = 2**999

@@ -20,17 +20,17 @@ import pytest
 
 from asked import points_of
 from autograder.cli import main
-from autograder.data import NotUsable, Unreadable
 from autograder.exercises import exercises
-from autograder.gradebook.recorder import Gradebook
+from autograder.gradebook.gradebook_writer import Gradebook
 from autograder.gradebook.submission_times import read_timestamp
 from autograder.grading.submitted_folder import read_said
-from autograder.lms.collect import _notebooks
-from autograder.lms.export import Student, Table, write
-from autograder.lms.export import table as export_table
+from autograder.lms.collect_submissions import _notebooks
+from autograder.lms.export_marks import Student, Table, write
+from autograder.lms.export_marks import table as export_table
 from autograder.lms.lms_files import File, Roster, plain_id, read_roster, sender_of
-from autograder.reading.submission import FILE_CAP, read_bytes
-from autograder.text import csv_line, is_student_id
+from autograder.reading.read_submission import FILE_CAP, read_bytes
+from autograder.records import NotUsable, Unreadable
+from autograder.safe_text import csv_line, is_student_id
 
 ROOT = Path(__file__).parents[2]
 UNIT = "03_masking"
@@ -324,7 +324,7 @@ def test_a_zip_file_that_gives_no_notebook_costs_its_student_alone(course, capsy
 
 def test_a_zip_file_that_takes_long_costs_its_student_alone(course, capsys, monkeypatch):
     """Each notebook in it is read to find the right one, and each of these unpacks to a lot."""
-    monkeypatch.setattr("autograder.lms.collect.SECONDS_FOR_ONE", 0.5)
+    monkeypatch.setattr("autograder.lms.collect_submissions.SECONDS_FOR_ONE", 0.5)
     slow = b'{"cells": [' + b" " * (60 << 20) + b"]}"
     source = pack(course, **{"ada_1_9_x.zip": packed({f"{n}.ipynb": slow for n in range(9)})})
     with zipfile.ZipFile(source, "a") as archive:

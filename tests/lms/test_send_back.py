@@ -10,11 +10,11 @@ import zipfile
 import pytest
 
 from autograder.cli import main
-from autograder.data import NotUsable
-from autograder.gradebook.recorder import Gradebook
-from autograder.lms.collect import collect
+from autograder.gradebook.gradebook_writer import Gradebook
+from autograder.lms.collect_submissions import collect
 from autograder.lms.lms_files import read_roster
-from autograder.lms.send_back import send_back
+from autograder.lms.return_feedback import send_back
+from autograder.records import NotUsable
 from lms.test_collect_and_export import ONE, TWO, UNIT, WORKSHEET, course, gradebook, pack  # noqa: F401 (fixtures)
 
 CANVAS = {

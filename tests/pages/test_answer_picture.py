@@ -12,13 +12,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from autograder.data import Graded, Verdict, Where
-from autograder.exercises.kit.records import Case
+from autograder.exercises.kit.exercise_records import Case
 from autograder.grading.in_process import judge_function
 from autograder.grading.results_store import keep, read_kept
-from autograder.judging.challenge import Challenge
 from autograder.judging.first_difference import MOST, where
+from autograder.judging.hidden_cases import Challenge
 from autograder.pages.answer_picture import in_words, picture
+from autograder.records import Graded, Verdict, Where
 
 UNIT = "02_scaled_scores"
 CASE = Case("values", "a <case>", (np.zeros(3),), sizes={"B": 2, "h": 3, "n": 4, "d_k": 5})

@@ -13,11 +13,11 @@ import nbformat
 import pytest
 
 from asked import points_of
-from autograder.data import Graded, Verdict
 from autograder.exercises import unit_names
-from autograder.grading.jobs import with_outputs
-from autograder.pages.feedback import FeedbackPages
+from autograder.grading.submission_jobs import with_outputs
+from autograder.pages.feedback_page import FeedbackPages
 from autograder.pages.html_rendering import coloured, mathml, rendered
+from autograder.records import Graded, Verdict
 
 ROOT = Path(__file__).parents[2]
 UNIT = "03_masking"

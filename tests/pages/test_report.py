@@ -19,7 +19,6 @@ from rich.console import Console
 
 from asked import points_of
 from autograder.cli import main
-from autograder.data import Graded, Verdict
 from autograder.exercises import find_exercise, title_of_mistake
 from autograder.gradebook.marks import class_now
 from autograder.grading.results_store import keep
@@ -27,6 +26,7 @@ from autograder.pages.charts import chart
 from autograder.pages.class_summary import NOT_RECOGNISED, summarise
 from autograder.pages.report import page, print_report, score_rows
 from autograder.reading.tamper_flags import _reached, odd_things
+from autograder.records import Graded, Verdict
 
 ROOT = Path(__file__).parents[2]
 UNIT = "03_masking"

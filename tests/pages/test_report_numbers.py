@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from autograder.data import Graded, PointInTime, Verdict
 from autograder.gradebook.submission_times import days_of_handing_in
 from autograder.grading import results_store
 from autograder.grading.results_store import keep
@@ -18,6 +17,7 @@ from autograder.pages import charts
 from autograder.pages.charts import heat_map
 from autograder.pages.class_summary import ALIKE, FEWEST, TOO_FEW, items, summarise
 from autograder.pages.report import page, write_report
+from autograder.records import Graded, PointInTime, Verdict
 
 UNIT = "03_masking"
 POINTS = {"causal_mask": 1, "padding_mask": 2, "masked_softmax": 3, "leaks_future": 4}

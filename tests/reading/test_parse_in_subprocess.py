@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from autograder.reading import parse_in_subprocess
-from autograder.reading.submission import read_bytes
-from autograder.reading.syntax import Unread, Uses, definitions, read, statements
+from autograder.reading import transform_cells
+from autograder.reading.cell_syntax import Unread, Uses, definitions, read, statements
+from autograder.reading.read_submission import read_bytes
 
 #: IPython's expression for questions looks at such a line from each of its letters.
 LONG_QUESTION = "a" * 40_000 + " x ?"
@@ -24,16 +24,16 @@ def test_a_line_that_holds_its_reader_is_given_up_and_the_next_is_read():
     read_bytes(EMPTY, "new.ipynb")
     with pytest.raises(Unread):
         read(LONG_QUESTION)
-    left = parse_in_subprocess._here.left
-    assert statements(LONG_QUESTION) == [] and parse_in_subprocess._here.left == left, "it is not tried again"
+    left = transform_cells._here.left
+    assert statements(LONG_QUESTION) == [] and transform_cells._here.left == left, "it is not tried again"
     assert [type(node).__name__ for node in read("%timeit y = 1")] == ["Assign"]
 
 
 def test_all_cells_of_a_submission_share_a_time_and_the_next_submission_has_its_own(monkeypatch):
-    monkeypatch.setattr(parse_in_subprocess, "CELL_SECONDS", 0.5)
-    monkeypatch.setattr(parse_in_subprocess, "ALL_SECONDS", 1.0)
+    monkeypatch.setattr(transform_cells, "CELL_SECONDS", 0.5)
+    monkeypatch.setattr(transform_cells, "ALL_SECONDS", 1.0)
     read_bytes(EMPTY, "new.ipynb")
-    for number in range(round(parse_in_subprocess.ALL_SECONDS / parse_in_subprocess.CELL_SECONDS)):
+    for number in range(round(transform_cells.ALL_SECONDS / transform_cells.CELL_SECONDS)):
         with pytest.raises(Unread):
             read(f"b{number}{LONG_QUESTION}")
     with pytest.raises(Unread):
@@ -53,19 +53,20 @@ def test_all_cells_of_a_submission_share_a_time_and_the_next_submission_has_its_
     ],
 )
 def test_what_is_read_apart_is_what_is_read_here(cell, text):
-    parse_in_subprocess.begin()
-    assert parse_in_subprocess.python_of(cell) in (text, parse_in_subprocess.here(cell)) and parse_in_subprocess.here(
-        cell
-    ) in (text, text + "\n")
+    transform_cells.begin()
+    assert transform_cells.python_of(cell) in (text, transform_cells.here(cell)) and transform_cells.here(cell) in (
+        text,
+        text + "\n",
+    )
 
 
 def test_a_thread_and_a_forked_process_have_readers_of_their_own():
-    parse_in_subprocess.begin()
-    parse_in_subprocess.python_of("%time 1")
-    mine = parse_in_subprocess._here.reader
+    transform_cells.begin()
+    transform_cells.python_of("%time 1")
+    mine = transform_cells._here.reader
     found = []
     thread = threading.Thread(
-        target=lambda: found.append((parse_in_subprocess.python_of("%time 2"), parse_in_subprocess._here.reader))
+        target=lambda: found.append((transform_cells.python_of("%time 2"), transform_cells._here.reader))
     )
     thread.start()
     thread.join()
@@ -73,24 +74,23 @@ def test_a_thread_and_a_forked_process_have_readers_of_their_own():
     child = os.fork()
     if child == 0:
         right = (
-            parse_in_subprocess.python_of("%time 3") == parse_in_subprocess.here("%time 3")
-            and parse_in_subprocess._here.reader is not mine
+            transform_cells.python_of("%time 3") == transform_cells.here("%time 3")
+            and transform_cells._here.reader is not mine
         )
         os._exit(0 if right else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert (
-        parse_in_subprocess.python_of("%time 4") == parse_in_subprocess.here("%time 4")
-        and parse_in_subprocess._here.reader is mine
+        transform_cells.python_of("%time 4") == transform_cells.here("%time 4") and transform_cells._here.reader is mine
     )
 
 
 def test_a_reader_holds_nothing_that_was_open(tmp_path):
     """A submission lives while its line is open: a copy of it would keep it alive."""
     with (tmp_path / "open").open("w"):
-        parse_in_subprocess._here.reader = None
-        parse_in_subprocess.begin()
-        parse_in_subprocess.python_of("%time 1")
-        links = Path(f"/proc/{parse_in_subprocess._here.reader._child}/fd").iterdir()
+        transform_cells._here.reader = None
+        transform_cells.begin()
+        transform_cells.python_of("%time 1")
+        links = Path(f"/proc/{transform_cells._here.reader._child}/fd").iterdir()
         assert [os.readlink(link).split(":")[0] for link in links] == ["socket"]
 
 
@@ -115,8 +115,8 @@ def test_a_cell_is_read_as_the_notebook_runs_it():
 @pytest.mark.nightly
 def test_cells_are_read_side_by_side(monkeypatch):
     """Python code that the collector runs while a tree is built lets another thread begin a tree of its own."""
-    monkeypatch.setattr(parse_in_subprocess, "CELL_SECONDS", 600.0)  # it is not about time, and the machine may be busy
-    monkeypatch.setattr(parse_in_subprocess, "ALL_SECONDS", 600.0)
+    monkeypatch.setattr(transform_cells, "CELL_SECONDS", 600.0)  # it is not about time, and the machine may be busy
+    monkeypatch.setattr(transform_cells, "ALL_SECONDS", 600.0)
     read_bytes(EMPTY, "new.ipynb")
     gc.callbacks.append(lambda *_: sum(range(20_000)))
     source = "\n".join(f"def f{i}(x):\n    return [x + {i}, (x, x)]" for i in range(2000))

@@ -12,12 +12,12 @@ import nbformat
 import pytest
 
 from autograder.cli import main
-from autograder.data import BadAssignment, Graded, Verdict
 from autograder.grading.results_store import keep, kept
 from autograder.handout.release import build_release
 from autograder.pages.class_predictions import LESS, MORE, NEAR, Belief, beliefs
 from autograder.reading.predictions import CELL_CAP, Asked, asked_in, guesses_in, without_truth
-from autograder.reading.submission import Cell
+from autograder.reading.read_submission import Cell
+from autograder.records import BadAssignment, Graded, Verdict
 
 ROOT = Path(__file__).parents[2]
 UNIT = "03_masking"

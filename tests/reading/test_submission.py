@@ -11,11 +11,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.data import Unreadable
-from autograder.reading import syntax
-from autograder.reading.assignment import read_assignment
+from autograder.reading import cell_syntax
 from autograder.reading.cell_roles import is_answer
-from autograder.reading.submission import (
+from autograder.reading.insert_answers import transplant
+from autograder.reading.read_assignment import read_assignment
+from autograder.reading.read_submission import (
     CODE_CAP,
     FILE_CAP,
     SIZE_CAP,
@@ -25,7 +25,7 @@ from autograder.reading.submission import (
     read_bytes,
     without_outputs,
 )
-from autograder.reading.transplant import transplant
+from autograder.records import Unreadable
 
 ROOT = Path(__file__).parents[2]
 UNIT = "03_masking"
@@ -515,12 +515,12 @@ def test_what_is_too_large_without_its_outputs_is_not_copied():
 
 
 def test_each_cell_is_parsed_once_however_many_functions_are_looked_for(monkeypatch):
-    read_before, walked, parsed = syntax.read, [], []
-    monkeypatch.setattr(syntax, "read", lambda source: parsed.append(source) or read_before(source))
+    read_before, walked, parsed = cell_syntax.read, [], []
+    monkeypatch.setattr(cell_syntax, "read", lambda source: parsed.append(source) or read_before(source))
     source = "never_seen_before = 1\ndef f(x):\n    return g(x)"
-    assert [syntax.definitions(source) for _ in range(9)] == [["f"]] * 9 and len(parsed) == 1
-    mentioned = syntax._mentioned
-    uses = syntax.Uses([source, "def g(x):\n    return h(x)"])
-    monkeypatch.setattr(syntax, "_mentioned", lambda node: walked.append(node) or mentioned(node))
+    assert [cell_syntax.definitions(source) for _ in range(9)] == [["f"]] * 9 and len(parsed) == 1
+    mentioned = cell_syntax._mentioned
+    uses = cell_syntax.Uses([source, "def g(x):\n    return h(x)"])
+    monkeypatch.setattr(cell_syntax, "_mentioned", lambda node: walked.append(node) or mentioned(node))
     assert [uses.uses("f", other) for other in ("g", "h", "a", "b", "c")] == [True, True, False, False, False]
     assert len(walked) == 2

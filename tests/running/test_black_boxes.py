@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from autograder.exercises.kit import Case, black_box, refuse_unlike
-from autograder.exercises.kit.boxes import CANNOT, PACE
-from autograder.running.dialogue import Request
-from autograder.worker.calls import answer_of_host, host_function
+from autograder.exercises.kit.black_boxes import CANNOT, PACE
+from autograder.running.sandbox_messages import Request
+from autograder.worker.call_function import answer_of_host, host_function
 
 SUSPECTS = {"double": lambda x: 2 * x, "stumbles": lambda x: x[99], "slow": lambda x: time.sleep(0.6 * PACE) or x}
 

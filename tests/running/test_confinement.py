@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.data import Answer, CellSource, NoSandbox
 from autograder.exercises import unit_names
 from autograder.exercises.kit import Case, HostFunction
+from autograder.records import Answer, CellSource, NoSandbox
 from autograder.running import bubblewrap
-from autograder.running import session as session_module
-from autograder.running.dialogue import Request
+from autograder.running import submission_session as session_module
 from autograder.running.limits import Limits
 from autograder.running.sandbox import Sandbox, open_sandbox, preflight
+from autograder.running.sandbox_messages import Request
 from autograder.worker import seccomp
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -471,7 +471,7 @@ def test_no_canary_is_in_sight() -> None:
                     continue  # covered up: only its name is left
                 if folder.endswith("/bin") and name == "autograder":
                     continue  # the command's start script, a few lines that import the package that is not there
-                if name in ("judge.py", "challenge.py", "exercise.py", "dialogue.py"):
+                if name in ("judge.py", "hidden_cases.py", "exercise.py", "sandbox_messages.py"):
                     if "Exercise" in open(os.path.join(folder, name), errors="replace").read():
                         out.append(os.path.join(folder, name))
                 package = () if "/nbgrader/" in folder else ("autograder",)  # there it is the name of pictures
@@ -525,7 +525,7 @@ def descendants(of: int) -> set[int]:
 def test_a_killed_grader_leaves_nothing_running(sandbox: Sandbox) -> None:
     program = """
     import sys
-    from autograder.data import CellSource
+    from autograder.records import CellSource
     from autograder.running.sandbox import open_sandbox
     cell = "import os, time\\nif os.fork() == 0:\\n    os.setsid()\\n    os.fork() and os._exit(0)\\n    time.sleep(600)\\n"
     with open_sandbox() as sandbox, sandbox.session([CellSource("a", "answer", cell)]) as session:

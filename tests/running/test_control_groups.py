@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from autograder.data import Answer, CellSource
 from autograder.exercises.kit import Case
+from autograder.records import Answer, CellSource
 from autograder.running import control_groups
 from autograder.running.control_groups import PREFIX
-from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
 from autograder.running.sandbox import Sandbox, open_sandbox, preflight
+from autograder.running.sandbox_messages import Request
 
 pytestmark = [
     pytest.mark.skipif(preflight() is not None, reason=str(preflight())),

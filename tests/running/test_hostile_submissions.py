@@ -18,14 +18,14 @@ from pathlib import Path
 import pytest
 
 from asked import assignment, points_of
-from autograder.data import Unreadable, Verdict
 from autograder.grading.one_submission import grade_submission, nothing_to_grade
-from autograder.judging.challenge import Challenge
-from autograder.reading.course import Course
-from autograder.running import session as session_module
+from autograder.judging.hidden_cases import Challenge
+from autograder.reading.course_contents import Course
+from autograder.records import Unreadable, Verdict
+from autograder.running import submission_session as session_module
 from autograder.running.limits import Limits
 from autograder.running.sandbox import Sandbox, open_sandbox, preflight
-from autograder.text import printable
+from autograder.safe_text import printable
 from hostile import CANARY, KINDS, MARK, ROOT, Attack
 
 pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))

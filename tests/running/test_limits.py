@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.data import Answer, CellSource
 from autograder.exercises.kit import Case, HostFunction
-from autograder.running import dialogue
-from autograder.running import session as session_module
-from autograder.running.dialogue import Request
+from autograder.records import Answer, CellSource
+from autograder.running import sandbox_messages
+from autograder.running import submission_session as session_module
 from autograder.running.limits import BadSettings, Limits
 from autograder.running.sandbox import Sandbox, open_sandbox, preflight
+from autograder.running.sandbox_messages import Request
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -174,7 +174,7 @@ def test_reply_bytes_bind(sandbox, tmp_path):
 @needs_a_sandbox
 def test_whoever_asks_a_function_without_end_is_told_so(sandbox, monkeypatch):
     """However quick or slow the machine: neither the bytes nor the processor time of the questions come first."""
-    monkeypatch.setattr(dialogue, "QUESTIONS_CAP", 50)
+    monkeypatch.setattr(sandbox_messages, "QUESTIONS_CAP", 50)
     source = "def f(told):\n    while True:\n        try: told(1)\n        except Exception: pass"
     with sandbox.session([CellSource("f", "answer", source)]) as session:
         answer = session.ask(Request("f", [Case("values", "a call", (HostFunction(lambda value: value),))]))

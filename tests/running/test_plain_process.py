@@ -12,13 +12,13 @@ import pytest
 
 import without_posix
 from autograder.commands import demo
-from autograder.data import CellSource
 from autograder.exercises import unit_names
 from autograder.exercises.kit import Case
-from autograder.running.dialogue import Request
+from autograder.records import CellSource
 from autograder.running.limits import Limits
 from autograder.running.plain_process import PortableSandbox
-from autograder.worker.cells import CellTimeout, alarms_by_a_thread
+from autograder.running.sandbox_messages import Request
+from autograder.worker.run_cells import CellTimeout, alarms_by_a_thread
 
 ROOT = Path(__file__).parents[2]
 LIMITS = Limits(seconds_per_cell=0.5, seconds_per_exercise=0.5, wall_clock_factor=4)

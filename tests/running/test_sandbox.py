@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.data import Answer, CellSource, NoSandbox
 from autograder.exercises.kit import Case
+from autograder.records import Answer, CellSource, NoSandbox
 from autograder.running import sandbox as room
-from autograder.running import session as session_module
-from autograder.running.dialogue import Request
+from autograder.running import submission_session as session_module
 from autograder.running.limits import Limits
 from autograder.running.sandbox import open_sandbox
+from autograder.running.sandbox_messages import Request
 from lanes import nightly
 
 ROOT = Path(__file__).parents[2]
@@ -359,7 +359,7 @@ def f(x):
 
 
 def test_many_arrays_out_of_few_bytes_are_refused():
-    from autograder.worker.values import BadValue, decode
+    from autograder.worker.encode_values import BadValue, decode
 
     node = {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [1000], "layout": "C", "at": 0}
     assert decode(node, bytes(8000)).shape == (1000,)
@@ -376,8 +376,8 @@ def test_many_arrays_out_of_few_bytes_are_refused():
 
 
 def test_all_that_one_frame_holds_shares_its_bytes():
-    from autograder.running.dialogue import Transcript
-    from autograder.worker.values import BadValue
+    from autograder.running.sandbox_messages import Transcript
+    from autograder.worker.encode_values import BadValue
 
     node = {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [1000], "layout": "C", "at": 0}
     frame = {"event": "call", "index": 0, "outcome": "returned", "value": node}

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.data import CellSource
 from autograder.exercises.kit import Case
-from autograder.grading.jobs import Job
+from autograder.grading.submission_jobs import Job
 from autograder.grading.submitted_folder import HandedIn
 from autograder.grading.whole_class import job_of
-from autograder.reading.course import Course
+from autograder.reading.course_contents import Course
+from autograder.records import CellSource
 from autograder.running import bubblewrap
-from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
 from autograder.running.sandbox import EXCHANGE, open_sandbox, preflight, unseen
+from autograder.running.sandbox_messages import Request
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "canary-9e3c"

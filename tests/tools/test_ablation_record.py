@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from ablation_record import CELLS, HEADS, RATES, SEEDS, VARIANTS, logits_of, new_model
-from attention_figures.recorded import ablation_record
-from notebook_cells import defined_in
+from attention_figures.recorded_measurements import ablation_record
+from cell_definitions import defined_in
+from record_ablation import CELLS, HEADS, RATES, SEEDS, VARIANTS, logits_of, new_model
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import nbformat
 import pytest
 
 import chromium
-import execute
-import where
+import execute_notebooks
+import locate_function
 from autograder.exercises import find_exercise
 from autograder.running.sandbox import preflight
 from conftest import exercise_names
@@ -36,7 +36,7 @@ PARTS = {
 @pytest.mark.parametrize("name", NAMES)
 def test_every_part_of_an_exercise_is_found_from_its_name(name):
     exercise = find_exercise(name)
-    found = where.places(exercise)
+    found = locate_function.places(exercise)
     assert found.keys() >= PARTS, (
         f"{name} lacks {', '.join(sorted(PARTS - found.keys()))}: run `make notebooks ARGS={exercise.unit}`, or write it"
     )
@@ -48,26 +48,26 @@ def test_every_part_of_an_exercise_is_found_from_its_name(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_mistakes_of_an_exercise_stand_in_its_unit(name):
     exercise = find_exercise(name)
-    assert where.places(exercise)["mistakes"].startswith(f"autograder/exercises/u{exercise.unit}/")
+    assert locate_function.places(exercise)["mistakes"].startswith(f"autograder/exercises/u{exercise.unit}/")
 
 
 def test_a_notebook_that_is_not_there_yet_is_left_out(monkeypatch, tmp_path):
-    monkeypatch.setattr(where, "ROOT", tmp_path)
-    assert where.places(find_exercise(NAMES[0])) == {}
+    monkeypatch.setattr(locate_function, "ROOT", tmp_path)
+    assert locate_function.places(find_exercise(NAMES[0])) == {}
 
 
 def test_help_is_no_function_and_several_names_have_headings(capsys):
-    assert where.main(["--help"]) == 0
-    assert "where.py [FUNCTION ...]" in capsys.readouterr().out
-    assert where.main(["causal_mask", "softmax"]) == 0
+    assert locate_function.main(["--help"]) == 0
+    assert "locate_function.py [FUNCTION ...]" in capsys.readouterr().out
+    assert locate_function.main(["causal_mask", "softmax"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.endswith(":")] == ["causal_mask:", "softmax:"]
 
 
 def test_an_unknown_function_gets_a_suggestion(capsys):
-    assert where.main(["casual_mask"]) == 2
+    assert locate_function.main(["casual_mask"]) == 2
     assert "did you mean causal_mask" in capsys.readouterr().err
-    assert where.main([]) == 0
+    assert locate_function.main([]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(NAMES)
 
 
@@ -81,7 +81,7 @@ def test_new_cells_get_names_that_can_be_read_and_old_ones_keep_theirs():
         nbformat.v4.new_code_cell("y", id="decade-face"),
     ]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    execute.name_cells(notebook)
+    execute_notebooks.name_cells(notebook)
     names = [cell.id for cell in notebook.cells]
     assert names == [
         "why-matters-here-and",
@@ -104,7 +104,7 @@ def test_what_an_editor_left_behind_is_gone_once_a_notebook_was_executed(tmp_pat
         nbformat.v4.new_code_cell("2 + 2"),
     ]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "unit.ipynb")
-    execute.execute(tmp_path / "unit.ipynb")
+    execute_notebooks.execute(tmp_path / "unit.ipynb")
     title, one, two = nbformat.read(tmp_path / "unit.ipynb", as_version=4).cells
     assert (title.metadata, one.metadata, two.metadata) == ({"editable": False}, kept, {})
     counts = [(cell.execution_count, cell.outputs[0].execution_count) for cell in (one, two)]
@@ -113,11 +113,11 @@ def test_what_an_editor_left_behind_is_gone_once_a_notebook_was_executed(tmp_pat
 
 
 def test_a_unit_that_is_not_there_is_named_before_anything_is_executed(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(execute, "execute", lambda path: pytest.fail(f"executed {path}"))
-    assert execute.main(["03_masking", "03_maskng"]) == 2
+    monkeypatch.setattr(execute_notebooks, "execute", lambda path: pytest.fail(f"executed {path}"))
+    assert execute_notebooks.main(["03_masking", "03_maskng"]) == 2
     assert "'03_maskng'; the units are 01_projections, " in capsys.readouterr().err
-    monkeypatch.setattr(execute, "ROOT", tmp_path)
-    assert execute.main(["03_masking"]) == 2
+    monkeypatch.setattr(execute_notebooks, "ROOT", tmp_path)
+    assert execute_notebooks.main(["03_masking"]) == 2
     assert "solutions/03_masking/03_masking.ipynb is not there" in capsys.readouterr().err
 
 
@@ -126,8 +126,8 @@ def test_a_notebook_is_formatted_before_it_is_executed(monkeypatch, capsys, tmp_
     path = tmp_path / "solutions" / "03_masking" / "03_masking.ipynb"
     path.parent.mkdir(parents=True)
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = ( 1,2 )")]), path)
-    monkeypatch.setattr(execute, "ROOT", tmp_path)
-    assert execute.main(["03_masking"]) == 0
+    monkeypatch.setattr(execute_notebooks, "ROOT", tmp_path)
+    assert execute_notebooks.main(["03_masking"]) == 0
     assert nbformat.read(path, as_version=4).cells[0].source == "x = (1, 2)"
 
 

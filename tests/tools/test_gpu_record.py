@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-import gpu_record
-from attention_figures import recorded
-from attention_figures.recorded import gpu_record as gpu_record_of_course
-from gpu_record import Recorder, Sizes, record
+import record_gpu_times
+from attention_figures import recorded_measurements
+from attention_figures.recorded_measurements import gpu_record as gpu_record_of_course
+from record_gpu_times import Recorder, Sizes, record
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -42,17 +42,17 @@ SMALL = Sizes(
 
 @pytest.fixture(scope="module")
 def small():
-    return json.loads(json.dumps(record(CPU, SMALL, ["python", "tools/gpu_record.py", "a file.json"])))
+    return json.loads(json.dumps(record(CPU, SMALL, ["python", "tools/record_gpu_times.py", "a file.json"])))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here there is a GPU")
 def test_without_a_gpu_it_refuses_in_one_line_and_writes_nothing(tmp_path):
     target = tmp_path / "record.json"
-    command = [sys.executable, str(ROOT / "tools" / "gpu_record.py"), str(target)]
+    command = [sys.executable, str(ROOT / "tools" / "record_gpu_times.py"), str(target)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr == f"gpu_record: {gpu_record.NO_GPU}.\n"
+    assert done.stderr == f"gpu_record: {record_gpu_times.NO_GPU}.\n"
     assert not target.exists()
 
 
@@ -61,10 +61,10 @@ def test_attentions_agree_with_the_library():
     Q, K, V = (torch.randn(2, 3, 11, 5, dtype=torch.float64) for _ in range(3))
     expected = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
     for block in (1, 4, 11, 20):
-        assert torch.allclose(gpu_record.tiled(Q, K, V, block), expected)
-    assert torch.allclose(gpu_record.loops(Q, K, V), expected)
-    assert torch.allclose(gpu_record.batched(Q, K, V), expected)
-    for variant in gpu_record.variants(CPU, Sizes(compiled=False)):
+        assert torch.allclose(record_gpu_times.tiled(Q, K, V, block), expected)
+    assert torch.allclose(record_gpu_times.loops(Q, K, V), expected)
+    assert torch.allclose(record_gpu_times.batched(Q, K, V), expected)
+    for variant in record_gpu_times.variants(CPU, Sizes(compiled=False)):
         with variant.alone():
             assert torch.allclose(variant.attention(Q, K, V), expected), variant.name
 
@@ -76,27 +76,27 @@ def test_both_ways_to_decode_agree_with_attention_over_repeated_heads(groups):
     K, V = (torch.randn(1, groups, 7, 5, dtype=torch.float64) for _ in range(2))
     repeated = [X.repeat_interleave(4 // groups, 1) for X in (K, V)]
     expected = torch.nn.functional.scaled_dot_product_attention(q.reshape(1, 4, 1, 5), *repeated).reshape(q.shape)
-    for way in gpu_record.DECODERS.values():
+    for way in record_gpu_times.DECODERS.values():
         assert torch.allclose(way(q, K, V), expected)
 
 
 def test_the_kernel_behind_a_call_is_told():
     Q = torch.randn(1, 2, 8, 4)
-    flash, math = (gpu_record.Variant("", torch.nn.functional.scaled_dot_product_attention, kernel)
-                   for kernel in gpu_record.KERNELS.values())  # fmt: skip
+    flash, math = (record_gpu_times.Variant("", torch.nn.functional.scaled_dot_product_attention, kernel)
+                   for kernel in record_gpu_times.KERNELS.values())  # fmt: skip
     for variant, name in ((flash, "flash"), (math, "math")):
         with variant.alone(), torch.no_grad():
-            assert gpu_record.kernel_of(lambda v=variant: v.attention(Q, Q, Q)) == name
+            assert record_gpu_times.kernel_of(lambda v=variant: v.attention(Q, Q, Q)) == name
 
 
 def test_a_slow_job_is_repeated_no_oftener_than_asked_for_and_five_times_at_least():
-    assert gpu_record.seconds(lambda: None, CPU, warmup=2, repeats=9, enough=0.0)["repeats"] == 5
-    assert gpu_record.seconds(lambda: None, CPU, warmup=2, repeats=9)["repeats"] == 9
+    assert record_gpu_times.seconds(lambda: None, CPU, warmup=2, repeats=9, enough=0.0)["repeats"] == 5
+    assert record_gpu_times.seconds(lambda: None, CPU, warmup=2, repeats=9)["repeats"] == 9
 
 
 def test_a_record_as_text_has_a_row_to_a_line_and_five_digits():
     made = {"made": {"device": "a chip"}, "rows": [{"n": 3, "took": {"median": 1 / 3}}, {"n": 4}], "left_out": []}
-    text = gpu_record.as_text(made)
+    text = record_gpu_times.as_text(made)
     assert json.loads(text) == made | {"rows": [{"n": 3, "took": {"median": 0.33333}}, {"n": 4}]}
     assert '{"n": 3, "took": {"median": 0.33333}},\n' in text
 
@@ -104,7 +104,7 @@ def test_a_record_as_text_has_a_row_to_a_line_and_five_digits():
 def test_a_record_names_device_versions_date_and_command(small):
     made = small["made"]
     assert made["torch"] == torch.__version__
-    assert made["command"] == "python tools/gpu_record.py 'a file.json'"
+    assert made["command"] == "python tools/record_gpu_times.py 'a file.json'"
     assert set(made) == {"device", "driver", "torch", "cuda", "python", "date", "command"}
     assert made["device"] and len(made["date"]) == 10
 
@@ -136,14 +136,14 @@ def test_a_record_holds_every_measurement_with_its_spread(small):
 
 def test_the_course_records_bfloat16_and_float32_with_the_flash_kernel_and_without():
     assert Sizes().dtypes == (torch.bfloat16, torch.float32)
-    names = [variant.name for variant in gpu_record.variants(torch.device("cuda"), Sizes(compiled=False))]
+    names = [variant.name for variant in record_gpu_times.variants(torch.device("cuda"), Sizes(compiled=False))]
     assert {"SDPA flash", "SDPA math", "SDPA"} <= set(names)
 
 
 def test_memory_is_recorded_in_each_dtype_and_a_kernel_that_refuses_is_noted():
     class WithoutFlashInFloat32(Recorder):
         def peak_bytes(self, function, inputs):
-            assert torch.allclose(function(*inputs), gpu_record.batched(*inputs), atol=0.1)
+            assert torch.allclose(function(*inputs), record_gpu_times.batched(*inputs), atol=0.1)
             if inputs[0].dtype == torch.float32 and len(inputs[0][0, 0]) == 10:
                 raise RuntimeError("No available kernel. Aborting execution.\nmore")
             return 7
@@ -174,10 +174,10 @@ def test_what_cannot_be_measured_is_noted_and_not_guessed():
 
 def test_the_record_that_ships_with_the_course_was_made_on_a_gpu_and_reaches_the_notebook():
     made = gpu_record_of_course()
-    assert made == json.loads((ROOT / gpu_record.DEFAULT_FILE).read_text(encoding="utf-8"))
+    assert made == json.loads((ROOT / record_gpu_times.DEFAULT_FILE).read_text(encoding="utf-8"))
     assert made["made"]["cuda"] != "none" and made["made"]["driver"] not in ("none", "unknown")
-    assert made["made"]["command"].startswith("python tools/gpu_record.py")
-    assert set(gpu_record.PARTS) < set(made)
+    assert made["made"]["command"].startswith("python tools/record_gpu_times.py")
+    assert set(record_gpu_times.PARTS) < set(made)
     assert {(row["variant"], row["dtype"]) for row in made["attention"]} >= {
         ("SDPA flash", "bfloat16"),
         ("SDPA math", "bfloat16"),
@@ -187,5 +187,5 @@ def test_the_record_that_ships_with_the_course_was_made_on_a_gpu_and_reaches_the
 
 
 def test_without_a_record_there_is_an_empty_one(monkeypatch, tmp_path):
-    monkeypatch.setattr(recorded, "FILE", tmp_path / "none.json")
-    assert recorded.gpu_record() == {}
+    monkeypatch.setattr(recorded_measurements, "FILE", tmp_path / "none.json")
+    assert recorded_measurements.gpu_record() == {}

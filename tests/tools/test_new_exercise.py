@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-import execute
+import execute_notebooks
 import new_exercise
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,7 +100,7 @@ def test_numbers_and_minutes_of_a_unit_follow_a_new_exercise(begun):
         nbformat.read(root / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4) for root in (ROOT, folder)
     )
     lines = [
-        [found.groups() for cell in notebook.cells for found in execute.ANNOUNCED.finditer(cell.source)]
+        [found.groups() for cell in notebook.cells for found in execute_notebooks.ANNOUNCED.finditer(cell.source)]
         for notebook in (before, after)
     ]
     names = [name for name, *_ in lines[1]]
@@ -127,7 +127,7 @@ def test_points_and_minutes_of_challenges_are_written_into_the_prose():
         nbformat.v4.new_markdown_cell("**Exercise 1.1 · `f`** · ●○○ · 30 min · 2 points · challenge"),
         nbformat.v4.new_code_cell("f()", metadata=marks),
     ]
-    execute.announce(nbformat.v4.new_notebook(cells=cells), "07_unit")
+    execute_notebooks.announce(nbformat.v4.new_notebook(cells=cells), "07_unit")
     assert cells[0].source.endswith("challenges about 30.")
     assert cells[1].source == "**Exercise 7.1 · `f`** · ●○○ · 30 min · 1 point · challenge"
 

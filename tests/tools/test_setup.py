@@ -17,11 +17,11 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import bubblewrap
-import environment
 import lab
+import make_environment
 from autograder.commands import doctor
 from autograder.handout import course_map
-from probe import installed
+from check_installed_files import installed
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -178,82 +178,87 @@ def test_the_probe_sees_what_is_lost_cut_short_or_half_installed(tmp_path):
 @pytest.fixture
 def course(tmp_path, monkeypatch):
     """The set-up, working in an empty folder."""
-    monkeypatch.setattr(environment, "ROOT", tmp_path)
-    monkeypatch.setattr(environment, "VENV", tmp_path / ".venv")
-    monkeypatch.setattr(environment, "STAMP", tmp_path / ".venv" / "attention-course.json")
-    monkeypatch.setattr(environment, "LOG", tmp_path / ".venv" / "setup.log")
-    monkeypatch.setattr(environment, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    monkeypatch.setattr(make_environment, "ROOT", tmp_path)
+    monkeypatch.setattr(make_environment, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(make_environment, "STAMP", tmp_path / ".venv" / "attention-course.json")
+    monkeypatch.setattr(make_environment, "LOG", tmp_path / ".venv" / "setup.log")
+    monkeypatch.setattr(make_environment, "PYTHON", tmp_path / ".venv" / "bin" / "python")
     for name in ("pyproject.toml", "constraints.txt"):
         (tmp_path / name).write_text("")
     return tmp_path
 
 
 def stamp(course: Path, **changes) -> dict:
-    content = {"root": str(course), "requirements": environment.requirements_hash(), "extras": [], "python": [3, 11, 0]}
+    content = {
+        "root": str(course),
+        "requirements": make_environment.requirements_hash(),
+        "extras": [],
+        "python": [3, 11, 0],
+    }
     return {**content, "found": ["whole-1.0"], **changes}
 
 
 def test_an_environment_is_used_only_if_nothing_speaks_against_it(course, monkeypatch):
     look = {"python": [3, 11, 0], "found": ["whole-1.0"], "problems": []}
-    monkeypatch.setattr(environment, "probe", lambda: look)
-    assert environment.find_problems({}, set()) == ["there is none yet"]
+    monkeypatch.setattr(make_environment, "probe", lambda: look)
+    assert make_environment.find_problems({}, set()) == ["there is none yet"]
     (course / ".venv").mkdir()
-    assert environment.find_problems({}, set()) == ["an earlier set-up did not finish"]
-    assert environment.find_problems(stamp(course), set()) == []
-    assert environment.find_problems(stamp(course, extras=["grading", "test"]), {"grading"}) == []
-    assert environment.find_problems(stamp(course), {"grading"}) != []
-    assert environment.find_problems(stamp(course, root="/elsewhere"), set()) != []
-    assert environment.find_problems(stamp(course, requirements="older"), set()) != []
-    assert environment.find_problems(stamp(course, found=["whole-1.0", "gone-1.0"]), set()) == ["gone-1.0 is gone"]
-    assert environment.find_problems(stamp(course, python=[3, 11, 1]), set()) != []
+    assert make_environment.find_problems({}, set()) == ["an earlier set-up did not finish"]
+    assert make_environment.find_problems(stamp(course), set()) == []
+    assert make_environment.find_problems(stamp(course, extras=["grading", "test"]), {"grading"}) == []
+    assert make_environment.find_problems(stamp(course), {"grading"}) != []
+    assert make_environment.find_problems(stamp(course, root="/elsewhere"), set()) != []
+    assert make_environment.find_problems(stamp(course, requirements="older"), set()) != []
+    assert make_environment.find_problems(stamp(course, found=["whole-1.0", "gone-1.0"]), set()) == ["gone-1.0 is gone"]
+    assert make_environment.find_problems(stamp(course, python=[3, 11, 1]), set()) != []
     look["problems"] = ["whole-1.0 is only half installed"]
-    assert environment.find_problems(stamp(course), set()) == look["problems"]
-    monkeypatch.setattr(environment, "probe", lambda: None)
-    assert environment.find_problems(stamp(course), set()) == ["its Python does not start"]
+    assert make_environment.find_problems(stamp(course), set()) == look["problems"]
+    monkeypatch.setattr(make_environment, "probe", lambda: None)
+    assert make_environment.find_problems(stamp(course), set()) == ["its Python does not start"]
 
 
 def test_a_package_that_lost_files_is_installed_again_and_no_other(monkeypatch):
     problems = ["tqdm-4.70.1 has lost or changed tqdm/std.py", "attention_course-0.1.0 is only half installed"]
-    monkeypatch.setattr(environment, "probe", lambda: {"problems": problems})
+    monkeypatch.setattr(make_environment, "probe", lambda: {"problems": problems})
     lines = []
-    monkeypatch.setattr(environment, "pip", lambda words, lock: lines.append(words))
-    environment.reinstall_damaged(0)
+    monkeypatch.setattr(make_environment, "pip", lambda words, lock: lines.append(words))
+    make_environment.reinstall_damaged(0)
     assert lines == [["install", "--ignore-installed", "--no-deps", "tqdm==4.70.1"]]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null"])
 def test_a_damaged_stamp_is_none(course, content):
     (course / ".venv").mkdir()
-    environment.STAMP.write_text(content)
-    assert environment.read_stamp() == {}
+    make_environment.STAMP.write_text(content)
+    assert make_environment.read_stamp() == {}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="looks for bin/python")
 def test_whatever_stands_in_the_place_is_replaced_by_an_environment_that_runs(course):
     (course / ".venv" / "bin").mkdir(parents=True)
     (course / ".venv" / "bin" / "python").symlink_to("/nowhere/python")
-    assert not environment.runs() and environment.probe() is None
-    environment.create()
-    assert environment.runs()
+    assert not make_environment.runs() and make_environment.probe() is None
+    make_environment.create()
+    assert make_environment.runs()
 
 
 def test_a_failed_installation_leaves_no_stamp_and_says_one_line(course, monkeypatch, capsys):
     def fail(extras, lock):
-        raise environment.SetupFailed("pip failed (no network)")
+        raise make_environment.SetupFailed("pip failed (no network)")
 
-    monkeypatch.setattr(environment, "create", lambda: (course / ".venv").mkdir(exist_ok=True))
-    monkeypatch.setattr(environment, "install", fail)
-    assert environment.main(["--run", "-c", "print('never')"]) == 2
-    assert not environment.STAMP.exists()
+    monkeypatch.setattr(make_environment, "create", lambda: (course / ".venv").mkdir(exist_ok=True))
+    monkeypatch.setattr(make_environment, "install", fail)
+    assert make_environment.main(["--run", "-c", "print('never')"]) == 2
+    assert not make_environment.STAMP.exists()
     assert capsys.readouterr().err.splitlines()[-1] == "set-up: pip failed (no network)"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="uses flock")
 def test_a_second_set_up_waits_for_the_first(course):
-    code = "import environment, sys, pathlib; environment.ROOT = pathlib.Path(sys.argv[1])\n"
-    code += "with environment.one_at_a_time(): print('in')"
+    code = "import environment, sys, pathlib; make_environment.ROOT = pathlib.Path(sys.argv[1])\n"
+    code += "with make_environment.one_at_a_time(): print('in')"
     paths = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
-    with environment.one_at_a_time():
+    with make_environment.one_at_a_time():
         second = subprocess.Popen(
             [sys.executable, "-c", code, str(course)], stderr=subprocess.PIPE, text=True, env=paths
         )
@@ -348,7 +353,7 @@ def test_a_report_asks_for_what_is_needed_to_look_into_it(name):
 
 
 def test_a_set_up_that_nobody_watches_names_its_large_steps(capsys):
-    progress = environment.Progress()
+    progress = make_environment.Progress()
     for line in (
         "Collecting torch (from attention-course==0.1.0)",
         "  Downloading numpy-2.4.0-cp313-cp313-manylinux_2_28_x86_64.whl (16.1 MB)",

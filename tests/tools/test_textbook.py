@@ -7,11 +7,11 @@ import re
 import pytest
 from test_website import as_tex
 
-import website
+import build_site
 from textbook import SiteFailed
-from textbook.live import copy_code, names_in, without_code
+from textbook.live_figures import copy_code, names_in, without_code
 from textbook.prose import Page, output, plain_formula
-from textbook.units import link_of, read_unit
+from textbook.unit_pages import link_of, read_unit
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_of_a_live_figure_the_page_keeps_data_picture_and_caption_and_no_code():
 
 @pytest.mark.nightly
 def test_a_live_figure_opens_the_site_and_its_scripts_are_linked_once_a_page(tmp_path):
-    website.build(tmp_path, as_tex)
+    build_site.build(tmp_path, as_tex)
     copied = {path.name for path in (tmp_path / "live").iterdir()}
     for page in sorted(tmp_path.glob("*.html")):
         text = page.read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from nbformat.sign import NotebookNotary
 import lab
 from autograder.exercises import unit_names
 from autograder.handout.course_map import START_PAGE
-from autograder.handout.kept_work import NOTED, digests
+from autograder.handout.keep_learner_work import NOTED, digests
 
 ROOT = Path(__file__).parents[2]
 UNIT = "03_masking/03_masking.ipynb"

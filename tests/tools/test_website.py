@@ -15,10 +15,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-import website
-from attention_figures import look
+import build_site
+from attention_figures import appearance
 from autograder.exercises import exercises, unit_names
-from textbook import packages
+from textbook import npm_packages
 from textbook.predictions import REVEALED
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def as_tex(formulas):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     target = tmp_path_factory.mktemp("site")
-    website.build(target, as_tex)
+    build_site.build(target, as_tex)
     return target
 
 
@@ -140,15 +140,15 @@ def test_every_page_has_a_language_a_title_one_main_part_and_headings_in_order(s
 
 @pytest.mark.nightly
 def test_a_unit_without_sections_has_no_list_of_them(tmp_path, monkeypatch):
-    read_unit = website.read_unit
+    read_unit = build_site.read_unit
 
     def read_flat(name, root):
         unit = read_unit(name, root)
         unit.page.headings = [heading for heading in unit.page.headings if heading.level == 1]
         return unit
 
-    monkeypatch.setattr(website, "read_unit", read_flat)
-    website.build(tmp_path, as_tex)
+    monkeypatch.setattr(build_site, "read_unit", read_flat)
+    build_site.build(tmp_path, as_tex)
     assert 'class="label">On this page' not in (tmp_path / "03_masking.html").read_text(encoding="utf-8")
 
 
@@ -161,9 +161,9 @@ def test_the_map_names_every_unit_and_every_function(site):
 
 
 def test_without_npm_there_is_one_line_with_the_remedy(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(packages, "MODULES", tmp_path)
-    monkeypatch.setattr(packages.shutil, "which", lambda name: None)
-    assert website.main([str(tmp_path / "site")]) == 2
+    monkeypatch.setattr(npm_packages, "MODULES", tmp_path)
+    monkeypatch.setattr(npm_packages.shutil, "which", lambda name: None)
+    assert build_site.main([str(tmp_path / "site")]) == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1 and "apt-get install nodejs npm" in said[0]
     assert not (tmp_path / "site").exists()
@@ -171,31 +171,31 @@ def test_without_npm_there_is_one_line_with_the_remedy(tmp_path, monkeypatch, ca
 
 def test_without_a_network_there_is_one_line_with_the_remedy(tmp_path, monkeypatch, capsys):
     def fail(command, **options):
-        return packages.subprocess.CompletedProcess(command, 1, "", "npm error code ENOTFOUND\nnpm error network")
+        return npm_packages.subprocess.CompletedProcess(command, 1, "", "npm error code ENOTFOUND\nnpm error network")
 
-    monkeypatch.setattr(packages, "MODULES", tmp_path)
-    monkeypatch.setattr(packages.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(packages.subprocess, "run", fail)
-    assert website.main([str(tmp_path / "site")]) == 2
+    monkeypatch.setattr(npm_packages, "MODULES", tmp_path)
+    monkeypatch.setattr(npm_packages.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(npm_packages.subprocess, "run", fail)
+    assert build_site.main([str(tmp_path / "site")]) == 2
     assert "ENOTFOUND" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.nightly
 def test_only_a_site_of_ours_is_replaced(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(website, "install_packages", lambda: None)
-    monkeypatch.setattr(website, "copy_packages", lambda target: None)
-    monkeypatch.setattr(website.build, "__defaults__", (as_tex, ROOT))
+    monkeypatch.setattr(build_site, "install_packages", lambda: None)
+    monkeypatch.setattr(build_site, "copy_packages", lambda target: None)
+    monkeypatch.setattr(build_site.build, "__defaults__", (as_tex, ROOT))
     precious, aside, target = tmp_path / "mine" / "thesis.txt", tmp_path / "site.part" / "notes.txt", tmp_path / "site"
     for path in (precious, aside):
         path.parent.mkdir()
         path.write_text("years of work")
     for folder in (precious.parent, precious):
-        assert website.main([str(folder)]) == 2
+        assert build_site.main([str(folder)]) == 2
         assert capsys.readouterr().err == f"site: {folder} is no site of ours; name a new folder\n"
     target.mkdir()
-    assert website.main([str(target)]) == 0, "an empty folder"
+    assert build_site.main([str(target)]) == 0, "an empty folder"
     (target / "old.html").touch()
-    assert website.main([str(target)]) == 0, "a site that was made before"
+    assert build_site.main([str(target)]) == 0, "a site that was made before"
     assert (target / "index.html").is_file() and not (target / "old.html").exists()
     assert precious.read_text() == aside.read_text() == "years of work"
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "site", "site.part"}
@@ -274,9 +274,9 @@ def test_the_stories_of_the_front_page_say_what_was_measured(site):
 
 def test_colours_and_fonts_are_those_of_the_course(site):
     style = (site / "style.css").read_text(encoding="utf-8")
-    assert style.startswith(look.css())
-    rules = style.removeprefix(look.css()).partition("\n")[2]
-    assert set(re.findall(r"var\(--([\w-]+)\)", rules)) <= {*look.colours(), "font", "font-of-code"}
+    assert style.startswith(appearance.css())
+    rules = style.removeprefix(appearance.css()).partition("\n")[2]
+    assert set(re.findall(r"var\(--([\w-]+)\)", rules)) <= {*appearance.colours(), "font", "font-of-code"}
     assert re.findall(r"#[0-9a-f]{3,6}\b", rules) == ["#fff"], "white behind figures, and no other colour"
     assert "--" not in re.sub(r"var\(--[\w-]+\)", "", rules), "a variable of its own"
 

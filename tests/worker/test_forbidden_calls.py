@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from autograder.data import CellSource
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.exercises.kit import Case
 from autograder.grading.in_process import judge_function
-from autograder.judging.challenge import Challenge
-from autograder.reading.course import Course
-from autograder.reading.syntax import Uses
-from autograder.running.dialogue import Request
+from autograder.judging.hidden_cases import Challenge
+from autograder.reading.cell_syntax import Uses
+from autograder.reading.course_contents import Course
+from autograder.records import CellSource
 from autograder.running.limits import Limits
 from autograder.running.sandbox import Sandbox, open_sandbox
+from autograder.running.sandbox_messages import Request
 from hostile.attack import ROOT, solutions
 
 NUMPY = find_exercise("softmax").forbidden

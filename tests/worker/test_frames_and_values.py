@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from autograder.exercises.kit import Case
-from autograder.running.dialogue import Request, Transcript, _refuse_excess, read_failure
-from autograder.running.session import HEADER_CAP
-from autograder.worker.calls import describe_error, perform
-from autograder.worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
-from autograder.worker.snapshots import NamespaceSnapshot
-from autograder.worker.values import ENTRIES_CAP, SPARE_BYTES, BadValue, Encoder, Foreign, Tensor, decode
+from autograder.running.sandbox_messages import Request, Transcript, _refuse_excess, read_failure
+from autograder.running.submission_session import HEADER_CAP
+from autograder.worker.call_function import describe_error, perform
+from autograder.worker.encode_values import ENTRIES_CAP, SPARE_BYTES, BadValue, Encoder, Foreign, Tensor, decode
+from autograder.worker.restore_state import NamespaceSnapshot
+from autograder.worker.socket_frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 
 
 def there_and_back(value: Any) -> Any:

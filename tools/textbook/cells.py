@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 
 from autograder.handout.insert_helpers import SUM_UP_CELL
 from autograder.reading.predictions import Asked, asked_in, is_prediction
-from folding import DEMO, FIGURE, GIVEN, IMPORTS, SLIDER
+from fold_cells import DEMO, FIGURE, GIVEN, IMPORTS, SLIDER
 
 from .predictions import Revealed, evidence, numbers_in, question, revealed_in, without_guesses
 from .prose import Page, code_block, folded, markdown, output

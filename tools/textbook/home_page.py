@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import SiteFailed
-from .live import names_in
-from .units import Unit
+from .live_figures import names_in
+from .unit_pages import Unit
 
 #: The live figure that opens the site.
 OPENING = ("11_real_model", "fig-all-heads")

@@ -17,7 +17,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from .live import names_in, without_code
+from .live_figures import names_in, without_code
 
 PICTURE = re.compile(r'<img (?P<before>[^>]*)src="data:image/png;base64,(?P<data>[^"]+)"(?P<after>[^>]*)>')
 PLAIN_CODE = HtmlFormatter(nowrap=True)

@@ -7,13 +7,13 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from attention_figures import look
+from attention_figures import appearance
 
 WEB = Path(__file__).resolve().parents[1] / "web"
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(WEB), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
 )
-ENVIRONMENT.globals["mark"] = Markup(look.mark())
+ENVIRONMENT.globals["mark"] = Markup(appearance.mark())
 
 
 def filled(template: str, **values: object) -> str:
@@ -23,6 +23,6 @@ def filled(template: str, **values: object) -> str:
 
 def style() -> str:
     """The site's CSS: the course's colours and fonts, on paper those for light, then the rules."""
-    on_paper = "".join(f"--{name}:{light};" for name, (light, _) in look.colours().items())
+    on_paper = "".join(f"--{name}:{light};" for name, (light, _) in appearance.colours().items())
     rules = (WEB / "style.css").read_text(encoding="utf-8")
-    return f"{look.css()}@media print{{:root{{{on_paper}}}}}\n{rules}"
+    return f"{appearance.css()}@media print{{:root{{{on_paper}}}}}\n{rules}"

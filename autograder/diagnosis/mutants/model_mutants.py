@@ -13,11 +13,11 @@ from functools import cache, cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
-from ...text import listed
-from ..operators.catalogue import edits_of
-from ..operators.edit import FAR, MODEL, Edit, Program, edited, names_in, numbered, together
+from ...safe_text import listed
+from ..operators.all_changes import edits_of
+from ..operators.change_descriptions import name_of, told_apart
 from ..operators.mutant_functions import HELPERS, sizes_of_case
-from ..operators.words import name_of, told_apart
+from ..operators.program_edit import FAR, MODEL, Edit, Program, edited, names_in, numbered, together
 
 #: What a statement comes to that does not return; and the place of an edit that is in no statement.
 _GOES_ON, _ARGUMENTS = object(), -1

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ...data import Failure, Finding
-from ...exercises.kit.records import Case
-from ...judging.compare import close, tolerance
-from ...text import counted, spoken
-from ..evidence import Evidence
-from ..sentences import named, say
+from ...exercises.kit.exercise_records import Case
+from ...judging.compare_results import close, tolerance
+from ...records import Failure, Finding
+from ...safe_text import counted, spoken
+from ..calls_and_expected import Evidence
+from ..finding_sentences import named, say
 
 #: Messages of NumPy and PyTorch about two axes that should be equally long.
 _TWO_LENGTHS = tuple(

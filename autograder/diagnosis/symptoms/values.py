@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ...data import Certainty, Finding
-from ...exercises.kit.records import Case
-from ...judging.compare import close, same, slack, tolerance
-from ...text import listed, spoken, verb
-from ...worker.values import leaves
-from ..evidence import Evidence
-from ..sentences import named, of_results
+from ...exercises.kit.exercise_records import Case
+from ...judging.compare_results import close, same, slack, tolerance
+from ...records import Certainty, Finding
+from ...safe_text import listed, spoken, verb
+from ...worker.encode_values import leaves
+from ..calls_and_expected import Evidence
+from ..finding_sentences import named, of_results
 from . import shapes
 
 #: How far from the right number a mean over a few hundred draws or more may be, as a share of it.

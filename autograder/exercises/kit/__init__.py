@@ -37,7 +37,7 @@ One exercise is one file in its unit's folder, named after the function that stu
    The label is what a student reads when the case fails. `case.rng` is for numbers of your own. See `Cases` for the
    rest: `by_name`, `raises`, `quiet`, `rtol`, `gradient`, `watch`, `lines`, `once`, `also`. The **first** case is the
    plainest: the judge asks it again with other numbers, and asks for gradients there if `credit` names "gradients".
-   Special sizes and parts of larger arrays are asked of every exercise, see `everywhere.py`: say no more of them than
+   Special sizes and parts of larger arrays are asked of every exercise, see `common_cases.py`: say no more of them than
    `least={"d": 2}` for a size that cannot be 1. A new case comes last, as it shifts what is drawn for those behind it.
 
 3. **The plain program**: `def plain(…)`, the function as a student would write it, step by step, in the names of the
@@ -92,13 +92,29 @@ The unit's `__init__.py` lists the exercises in the order of the notebook. A fil
 half of that; what is longer moves to a file beside it, and what several exercises share to parts.py.
 """
 
-from .arguments import Activation, Device, DevicePart, HostFunction, Rng
-from .boxes import black_box, refuse_unlike
-from .cases import Cases
-from .declare import exercise, in_order
-from .experiments import difference, lacks, named, parted
-from .forbidden import KERNELS, NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
-from .inputs import (
+from .black_boxes import black_box, refuse_unlike
+from .build_exercise import exercise, in_order
+from .describe_experiments import difference, lacks, named, parted
+from .draw_cases import Cases
+from .exercise_records import (
+    CONDUCT_SHARE,
+    GRADIENTS,
+    IN_FLOAT64,
+    OF_INPUTS,
+    RTOL_FLOAT64,
+    Case,
+    Exercise,
+    Leaf,
+    Mistake,
+    Raises,
+    Sent,
+    Symptom,
+)
+from .forbidden_names import KERNELS, NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
+from .intermediate_results import profile
+from .known_mistake import Row, slips
+from .named_sizes import distinct, length
+from .random_inputs import (
     Drawn,
     by_columns,
     every_second_row,
@@ -113,20 +129,4 @@ from .inputs import (
     weights,
     with_a_row_of_zeros,
 )
-from .made import profile
-from .mistakes import Row, slips
-from .records import (
-    CONDUCT_SHARE,
-    GRADIENTS,
-    IN_FLOAT64,
-    OF_INPUTS,
-    RTOL_FLOAT64,
-    Case,
-    Exercise,
-    Leaf,
-    Mistake,
-    Raises,
-    Sent,
-    Symptom,
-)
-from .sizes import distinct, length
+from .special_arguments import Activation, Device, DevicePart, HostFunction, Rng

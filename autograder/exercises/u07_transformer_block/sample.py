@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from ..kit import HostFunction, Leaf, Rng, exercise, seed
-from ..kit.inputs import Drawn
+from ..kit.random_inputs import Drawn
 from .sample_told import experiment
 
 #: Ids whose probability is nothing as long as the end is not planned, and all there is where it is.

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...text import counted
+from ...safe_text import counted
 from ..kit import Case, Sent, lacks, named, parted
 
 NAMES = ("next_logits", "prompt", "end", "max_len", "temperature", "top_p")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from ...worker.values import map_leaves
+from ...worker.encode_values import map_leaves
 from ..kit import Drawn, Leaf, exercise, ids
 from .hand_made_circuit import build_induction_circuit, run_circuit
 

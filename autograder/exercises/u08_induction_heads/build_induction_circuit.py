@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from ...worker.values import leaves, map_leaves
+from ...worker.encode_values import leaves, map_leaves
 from ..kit import exercise
 from .circuit_faults import examine_circuit
 from .hand_made_circuit import build_induction_circuit

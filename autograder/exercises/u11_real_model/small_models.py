@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..kit import NOT_IN_TORCH_UNITS, Drawn, ids, normal, weights
-from ..kit.sizes import length
+from ..kit.named_sizes import length
 from ..u07_transformer_block.parts import gain, named
 
 Params = dict[str, Any]

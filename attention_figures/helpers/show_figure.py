@@ -1,0 +1,34 @@
+"""Shows a figure with its description, and a live one where the course is installed."""
+
+import base64
+import html
+import io
+
+import matplotlib.pyplot as plt
+from IPython.display import HTML, display
+
+try:  # pictures that answer when you touch them, where the course is installed
+    from attention_figures import live
+    from attention_figures.appearance import for_matplotlib
+
+    plt.rcParams.update(for_matplotlib())
+except ImportError:
+    live = None
+
+
+def show(fig, alt, caption, touch=None):
+    """Display a figure with alternative text for screen readers and a caption.
+
+    touch: the name of a live figure and its data, to take the picture's place.
+    """
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png", dpi=110, bbox_inches="tight", facecolor="white")
+    plt.close(fig)
+    data = base64.b64encode(buffer.getvalue()).decode()
+    source = f"data:image/png;base64,{data}"
+    picture = f'<img alt="{html.escape(alt)}" src="{source}" style="max-width:100%">'
+    caption_below = f"<figcaption>{html.escape(caption)}</figcaption>"
+    if touch and live:
+        display(HTML(live(*touch, picture, caption)))
+    else:
+        display(HTML(f"<figure>{picture}{caption_below}</figure>"))

@@ -1,0 +1,253 @@
+"""Good conduct: inputs stay, asking twice gives the same, functions and generators are used as the docstring says."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..exercises.kit.special_arguments import DevicePart, HostFunction, Rng
+from ..records import Answer, Call, Finding, HostCall
+from ..worker.encode_values import is_plain_container, leaves, map_leaves
+from ..worker.random_draws import mark_of
+from .cases_and_expected import Posed
+from .compare_results import same
+
+#: What draws from each global generator, for those who wrote it.
+GLOBAL = {
+    "NumPy": "NumPy's global generator",
+    "torch": "torch's global generator",
+    "torch's seed": "torch's global generator",
+    "Python": "Python's `random`",
+}
+
+
+def misdrawn(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """Is a generator drawn from that should not be, or not moved that should be?"""
+    if generator_of(posed):
+        found = _draws_needlessly(posed, calls) or _draws_from_a_copy(posed, calls) or _draws_more(posed, calls)
+        return found or _moves_others(posed, calls)
+    return _moves_others(posed, calls) if posed.exercise.own_draws else _draws_at_all(posed, calls)
+
+
+def _moves_others(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """It draws from a generator that all programs share, or seeds it."""
+    shared = next((GLOBAL[name] for call in calls for name in call.randomness), None)
+    if shared is None or (_hands_over(posed) and not posed.exercise.own_draws):
+        return None
+    generator = generator_of(posed)
+    instead = f"Draw from `{generator}`, which you are given." if generator else "Make a generator of your own."
+    return Finding("shared-generator-moved", f"{_shares(shared)} {instead}")
+
+
+def _shares(generator: str) -> str:
+    return f"Your function draws from {generator} or seeds it, which changes what other code draws next."
+
+
+def _draws_at_all(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """Is anything left to chance where nothing is? A layer of PyTorch's draws as it is made, even if nobody asks."""
+    shared = next((GLOBAL[name] for call in calls for name in call.randomness if name != "torch"), None)
+    if shared is None or _hands_over(posed):
+        return None
+    return Finding("shared-generator-moved", f"{_shares(shared)} This exercise needs no random numbers.")
+
+
+def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """It draws from the generator that it is handed where nothing is left to chance."""
+    for index, call in enumerate(calls):
+        if call.drew and call.failure is None and not _is_drawn_from(posed, index):
+            case, generator = posed.cases[index].label, generator_of(posed)
+            text = (
+                f"In the case “{case}”, your function draws from `{generator}`, but the result needs no random number."
+            )
+            return Finding("draws-needlessly", f"{text} Code that draws next then gets different numbers.")
+    return None
+
+
+def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """What is due comes back wherever something is drawn, and the generator that is handed over stays where it was."""
+    drawn = _drawn_rightly(posed, calls)
+    if not drawn or any(calls[index].drew is not False for index in drawn):
+        return None
+    name = generator_of(posed)
+    text = f"Your function leaves `{name}` as it was, so the next draw gives the same numbers. Do you draw from a copy?"
+    return Finding("generator-not-moved", text)
+
+
+def _draws_more(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """What is due comes back wherever something is drawn, and the generator is never left where it should be."""
+    drawn = _drawn_rightly(posed, calls)
+    if not drawn or any(calls[index].left in (None, posed.notes.get(("left", index))) for index in drawn):
+        return None
+    text = f"Your function draws more from `{generator_of(posed)}` than the result needs."
+    text += " Code that draws next then gets different numbers."
+    return Finding("draws-more", text)
+
+
+def _drawn_rightly(posed: Posed, calls: Sequence[Call]) -> list[int]:
+    """The cases in which something is drawn, two or more, if what is due comes back in all of them; none otherwise."""
+    drawn = [index for index, call in enumerate(calls) if call.failure is None and _is_drawn_from(posed, index)]
+    right = all(same(calls[index].value, posed.expected[index].value, 1e-9) for index in drawn)
+    return drawn if right and len(drawn) > 1 else []
+
+
+def _is_drawn_from(posed: Posed, index: int) -> bool:
+    """Whether the reference draws from a generator that a case hands over; how it leaves it is noted, too."""
+    key = ("draws", index)
+    if key not in posed.notes:
+        moved: list[bool] = []
+
+        def reference(*args: Any, **kwargs: Any) -> Any:
+            sources = [
+                each
+                for each in (*args, *kwargs.values())
+                if hasattr(each, "get_state") or hasattr(each, "bit_generator")
+            ]
+            before = [_state(each) for each in sources]
+            value = posed.exercise.reference(*args, **kwargs)
+            moved.append([_state(each) for each in sources] != before)
+            posed.notes["left", index] = mark_of(sources)
+            return value
+
+        posed.ask(reference, posed.cases[index])
+        posed.notes[key] = any(moved) or not moved
+    return posed.notes[key]
+
+
+def _state(source: Any) -> str:
+    return str(source.get_state().tolist() if hasattr(source, "get_state") else source.bit_generator.state)
+
+
+def why_not_repeatable(posed: Posed, calls: Sequence[Call]) -> str:
+    drawn = [] if _hands_over(posed) else [GLOBAL[name] for call in calls for name in call.randomness]
+    generator = generator_of(posed)
+    if drawn:
+        instead = f" Draw from `{generator}`, which you are given." if generator else ""
+        return f"It draws from {' and '.join(drawn)}.{instead}"
+    if generator and not any(call.drew for call in calls):
+        return f"It never draws from `{generator}`, which you are given."
+    return "Does it keep something between calls, or draw random numbers of its own?"
+
+
+def generator_of(posed: Posed) -> str:
+    """The name of the generator that is handed over, if one is."""
+    places = [place for place, value in enumerate(posed.cases[0].args) if isinstance(value, Rng)]
+    return list(inspect.signature(posed.exercise.reference).parameters)[places[0]] if places else ""
+
+
+def _hands_over(posed: Posed) -> bool:
+    """Whether functions are handed over that may run in the same process, as in a notebook, and draw there."""
+    return any(isinstance(value, (DevicePart, HostFunction)) for case in posed.cases for value in case.args)
+
+
+def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """Does the function change its inputs, answer differently when asked again, or change an earlier result?"""
+    for case, call in zip(posed.cases, calls, strict=False):
+        given = leaves((*case.args, *case.kwargs.values()))
+        inputs: list[Any] = [value for value in given if isinstance(value, np.ndarray) and value.ndim]
+        inputs += [value for value in (*case.args, *case.kwargs.values()) if is_plain_container(value)]
+        after = call.inputs_after
+        if len(after) != len(inputs) or not all(map(_unchanged, inputs, after)):
+            text = "Your function changes its input. Work on a copy, or write the result into a new array."
+            return Finding("input-changed", text)
+    for case, call in zip(posed.cases, calls, strict=False):
+        if call.failure is None and call.again is not None and not _repeats(call.value, call.again):
+            text = "Your function returns different results when it is called twice with the same inputs. "
+            return Finding("not-repeatable", text + why_not_repeatable(posed, calls))
+        if call.later is None and case.once:
+            continue
+        if call.failure is None and not same(call.later, call.value, 0.0) and not _odd(call.value):
+            text = "A later call of your function changes an earlier result. Do you return the same array each time?"
+            return Finding("earlier-result-changed", text)
+    return misdrawn(posed, calls)
+
+
+def _unchanged(before: Any, after: Any) -> bool:
+    if isinstance(before, (list, dict)):
+        return same(after, before, 0.0)
+    return isinstance(after, np.ndarray) and before.shape == after.shape and np.array_equal(before, after)
+
+
+def _repeats(value: Any, again: Call) -> bool:
+    return again.failure is None and (same(again.value, value, 1e-9) or _odd(value))
+
+
+def _odd(value: Any) -> bool:
+    """Is it a value that cannot be compared with itself, such as an object of a foreign type?"""
+    return not same(value, value, 0.0)
+
+
+def names_of(posed: Posed) -> list[str]:
+    """The names of the arguments."""
+    return list(inspect.signature(posed.exercise.reference).parameters)
+
+
+def name_of(posed: Posed, place: int | str) -> str:
+    """The name of the argument at a place."""
+    names = names_of(posed)
+    return names[place] if isinstance(place, int) and place < len(names) else str(place)
+
+
+# ------------------------------------------------------------------------------------------------- functions handed in
+
+
+#: By case, the calls of a function that was passed in.
+Seen = dict[int, list[HostCall]]
+
+
+def miscounted(posed: Posed, answer: Answer, calls: Sequence[Call]) -> Finding | None:
+    """Of an answer that is right: a function is called more often, or less, than the docstring says."""
+    for place in sorted({place for _, place in answer.asked}, key=str):
+        asked = {i: [each for each in answer.questions.get(i, ()) if each.place == place] for i in range(len(calls))}
+        found = wrong_count(posed, place, asked, calls, range(len(calls)))
+        if found is not None:
+            return found
+    return None
+
+
+def wrong_count(
+    posed: Posed, place: int | str, asked: Seen, calls: Sequence[Call], wrong: Sequence[int]
+) -> Finding | None:
+    """Called once too often or too seldom, where the contract says how often."""
+    name = name_of(posed, place)
+    if name not in posed.exercise.counted:
+        return None
+    for index in wrong:
+        count, due = len(asked[index]), len(calls_due(posed, index, name))
+        if count != due and calls[index].failure is None:
+            text = f"In the case “{posed.cases[index].label}”, your function calls `{name}` {_times(count)}"
+            text += f" instead of {due}."
+            often = "too-often" if count > due else "too-seldom"
+            return Finding(f"calls-{name}-{often}".replace("_", "-"), text)
+    return None
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def calls_due(posed: Posed, index: int, name: str) -> list[tuple[Any, ...]]:
+    """The arguments with which the reference calls a function that is handed to it."""
+    noted: list[tuple[Any, ...]] = []
+
+    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            noted.append(tuple(map_leaves(args, _copied)))
+            return function(*args, **kwargs)
+
+        return call
+
+    parameters = names_of(posed)
+
+    def reference(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(parameters, args, strict=False)) | kwargs
+        return posed.exercise.reference(**given | {name: noting(given[name])})
+
+    posed.ask(reference, posed.cases[index])
+    return noted
+
+
+def _copied(value: Any) -> Any:
+    return np.array(value) if hasattr(value, "shape") else value
