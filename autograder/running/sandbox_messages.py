@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -150,14 +150,14 @@ class Request:
         for index, call in enumerate(self.calls):
             again = [len(cases) + repeated.index(index)] if index in repeated else []
             shaken = [len(repeated) + turn for turn in again]
-            for place, tree in (*enumerate(call["args"]), *call["kwargs"].items()):
-                for identity in _identities(tree):
-                    self._places[identity] = (index, place)
-                    self.asked[index, place] = 0
             turns = frozenset((index, *again, *shaken))
             if sources:
                 turns = frozenset(range(index, len(cases) * len(sources), len(cases)))
-            self._turns.update(dict.fromkeys(_identities([call["args"], call["kwargs"]]), turns))
+            for place, tree in (*enumerate(call["args"]), *call["kwargs"].items()):
+                if tree["t"] == "host":
+                    self._places[tree["id"]] = (index, place)
+                    self.asked[index, place] = 0
+                    self._turns[tree["id"]] = turns
 
     def header(self) -> dict[str, Any]:
         """What the worker is told beside the bytes. seconds: of processor time, where it gets less than an exercise."""
@@ -264,15 +264,6 @@ class Request:
         if known is None or known[0] != number:
             known = self._devices[part.device] = (number, part.device.make())
         return known[1][part.name]
-
-
-def _identities(tree: Any) -> Iterator[str]:
-    """The functions of ours that a tree names."""
-    if isinstance(tree, dict) and tree.get("t") == "host":
-        yield tree["id"]
-    elif isinstance(tree, (dict, list)):
-        for item in tree.values() if isinstance(tree, dict) else tree:
-            yield from _identities(item)
 
 
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
