@@ -269,10 +269,10 @@ def by_a_float(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
-        ("find_heads", all_but_the_first, "you name at most one"),
+        ("find_heads", all_but_the_first, "You put at most one"),
         ("greedy_decode", end_at_the_end, "Only the last entry of the tokens is wrong"),
         ("greedy_decode", never_ended, "you stop too early in some cases and too late in others"),
-        ("kv_cache_bytes", by_a_float, "your code makes it a float"),
+        ("kv_cache_bytes", by_a_float, "your code turns it into a float"),
     ],
 )
 def test_lists_masks_and_counts_are_told_by_how_they_differ(name, answer, words):
