@@ -40,7 +40,7 @@ class NotUsable(Expected):
     """A problem of the class folder or the gradebook that a person can fix: one line gives the remedy."""
 
 
-# ------------------------------------------------------------------------------------------------------ what is asked
+# ---------------------------------------------------------------------------------------------------------- questions
 
 EXERCISE, TESTS, MANUAL, TASK = "exercise", "tests", "manual", "task"
 #: The kinds of question that a person marks.
@@ -66,7 +66,7 @@ class Question:
     worth: float = 0.0
 
 
-# -------------------------------------------------------------------------------------------- cells, and how they went
+# -------------------------------------------------------------------------------------------- cells and their outcomes
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Transplanted:
     notes: dict[str, str] = field(default_factory=dict)
 
 
-# ------------------------------------------------------------------------------------------------- what was answered
+# ----------------------------------------------------------------------------------------------------------- answers
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class Answer:
     questions: dict[int, list[HostCall]] = field(default_factory=dict)
 
 
-# -------------------------------------------------------------------------------------------------- what it is worth
+# ---------------------------------------------------------------------------------------------------------- verdicts
 
 #: The criterion for side effects, which every exercise has.
 CONDUCT = "no side effects"

@@ -190,7 +190,7 @@ def name_of(posed: Posed, place: int | str) -> str:
     return names[place] if isinstance(place, int) and place < len(names) else str(place)
 
 
-# ------------------------------------------------------------------------------------------------- functions handed in
+# ----------------------------------------------------------------------------------------------------- given functions
 
 
 #: By case, the calls of a function that was passed in.

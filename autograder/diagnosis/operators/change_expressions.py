@@ -331,7 +331,7 @@ def _literals(parents: Parents) -> Iterator[str]:
             yield node.targets[0].id
 
 
-# -------------------------------------------------------------------------------------- one step more on what is there
+# -------------------------------------------------------------------------------------------- one more step on a value
 
 #: What makes a number larger or smaller.
 OF_SIZE = ("no-root", "no-square", "no-complement", "not-doubled", "not-halved")
