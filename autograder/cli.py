@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import_no_more_than_needed()
     try:
         if arguments is None and options.command in IN_THE_SANDBOX:
-            with contextlib.suppress(ImportError):  # `doctor` says what is missing, and `grade` cannot go on
+            with contextlib.suppress(ImportError):  # `doctor` reports a missing package; `grade` fails later
                 from .running.control_groups import claim
 
                 claim()  # only as a command: it may restart the process

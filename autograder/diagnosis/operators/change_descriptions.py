@@ -68,7 +68,7 @@ AS_IF = {
     "number-for-size": ("always uses {number} instead of {now:plain}", "uses the fixed number {number} for a size"),
     "number-for-infinity": ("hides entries with a finite number such as {number} instead of −∞",) * 2,
     "zero-for-infinity": ("gives hidden entries the score 0, so they still get a weight",) * 2,
-    # one step more on what a line works out
+    # one more step on the result of a line
     "call-twice": ("takes `{name}` of {what} twice", "takes `{name}` twice"),
     "result-no-abs": ("takes the absolute value of {what}", "takes an absolute value in one step"),
     "result-no-sign": ("gives {what} the wrong sign", "gets a sign wrong in one step"),
@@ -170,7 +170,7 @@ IN_LINE = {
     "index": "{which} in {at} is wrong",
     "index-order": "the indices in {at} are in the wrong order",
     "key": "`{now}` in {at} is the wrong entry",
-    # numbers, names, steps that are missing
+    # numbers, names, missing steps
     "flag": "{spot} is wrong",
     "keyword-flag": "`{argument}={now}` (line {line}) is wrong",
     "number": "{spot} is the wrong number",

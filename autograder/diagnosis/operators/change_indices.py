@@ -58,7 +58,7 @@ def _is_a_block(places: ast.expr, blocks: Collection[str]) -> bool:
 
 
 def _begins_by_name(part: ast.expr) -> bool:
-    """r : r + d"""
+    """Whether it is a slice such as r : r + d."""
     return (
         isinstance(part, ast.Slice)
         and isinstance(part.lower, ast.Name)

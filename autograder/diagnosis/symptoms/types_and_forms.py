@@ -206,9 +206,9 @@ def some_cases_only(evidence: Evidence) -> Finding | None:
     core, cases = evidence.posed.exercise.core, evidence.posed.cases
     if fails_elsewhere(evidence):
         wrong = {cases[index].criterion for index in evidence.failing()}
-        criteria = [name for name in evidence.posed.exercise.credit if name in wrong]  # cases come in any order
+        criteria = [name for name in evidence.posed.exercise.credit if name in wrong]  # the cases may be in any order
         slug = "fails-" + "-and-".join(name.replace(" ", "-") for name in criteria)
-        return Finding(slug, _said(evidence), Certainty.PLACE, where_it_fails(evidence))  # the cases set them apart
+        return Finding(slug, _said(evidence), Certainty.PLACE, where_it_fails(evidence))
     right = [case for case, problem in zip(cases, evidence.problems, strict=False) if problem is None]
     if sum(case.criterion == core for case in right) >= 2:
         return named("not-general", Certainty.SYMPTOM, criterion=core, cases=_labels(evidence, 3))

@@ -68,7 +68,7 @@ def constant_factor(evidence: Evidence) -> Finding | None:
 
 
 def _power_and_number(seen: Sequence[tuple[Case, float]]) -> str:
-    """ "2/√d_k": a small number times a power of one size, in cases where that size differs."""
+    """A factor such as "2/√d_k": a small number times a power of one size, in cases where that size differs."""
     for size in seen[0][0].sizes:
         lengths = np.array([float(case.sizes.get(size, 0)) for case, _ in seen])
         if len(set(lengths)) < 3 or not lengths.all():
