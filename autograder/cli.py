@@ -1,4 +1,4 @@
-"""The commands. Each returns an exit status: 0 it worked, 2 unusable arguments or input, 1 something of ours failed."""
+"""Runs the commands. The exit status is 0 on success, 2 for unusable arguments or input, 1 for an internal error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .course_folder import CONFIG, HOME, LOCAL, clone, own_command
 from .records import Expected
 
 SETTINGS = (CONFIG, LOCAL)
-#: What a machine says for a place that cannot be written or read, or is no folder.
+#: Errors of the operating system for a path that cannot be read or written, or is not a folder.
 OF_THE_MACHINE = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
     *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG),
@@ -26,7 +26,7 @@ OF_THE_MACHINE = (
 
 
 def explained(error: Exception) -> str | None:
-    """The line with the remedy; None where a person can do nothing."""
+    """Return the line with the remedy, or None if a person can do nothing."""
     if isinstance(error, (Expected, FileNotFoundError)) and not _in_settings(error):
         return " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, ImportError):
@@ -42,7 +42,7 @@ def explained(error: Exception) -> str | None:
 
 
 def _in_settings(error: Exception) -> str:
-    """The line of nbgrader's configuration in which an error arose, or ""."""
+    """The file and line of nbgrader's configuration in which an error arose, or ""."""
     if isinstance(error, SyntaxError) and Path(error.filename or "").name in SETTINGS:
         return f"{error.filename}, line {error.lineno}"
     lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
@@ -52,7 +52,7 @@ def _in_settings(error: Exception) -> str:
 
 
 def _not_installed(error: ImportError) -> str | None:
-    """Only of other people's packages: what is not found in ours is our fault."""
+    """The remedy for a missing package of other people; a missing module of the course is an internal error."""
     package = (error.name or "").partition(".")[0]
     if not package or package in ("autograder", *sys.stdlib_module_names):
         return None
@@ -65,22 +65,22 @@ def _not_installed(error: ImportError) -> str | None:
     return f"{package} {wrong} for {sys.executable}; {remedy}"
 
 
-#: Commands that strangers' code is run by: these may ask for a control group of their own.
+#: Commands that run students' code, and so may need a control group of their own.
 IN_THE_SANDBOX = ("grade", "again", "doctor")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    with contextlib.suppress(AttributeError):  # a stream of somebody else's
-        sys.stdout.reconfigure(errors="backslashreplace")  # ✓ where the output is not UTF-8, as standard error does
+    with contextlib.suppress(AttributeError):  # the program that calls may have replaced the stream
+        sys.stdout.reconfigure(errors="backslashreplace")  # for ✓ where the output isn't UTF-8
     options = _parser().parse_args(arguments)
     import_no_more_than_needed()
     try:
         if arguments is None and options.command in IN_THE_SANDBOX:
-            with contextlib.suppress(ImportError):  # `doctor` says what is missing, and `grade` cannot go on
+            with contextlib.suppress(ImportError):  # `doctor` reports a missing package; `grade` fails later
                 from .running.control_groups import claim
 
-                claim()  # not when called from within a program, which it might start again
+                claim()  # only as a command: it may restart the process
         _name_units(options)
         status = _command(options)(options)
         say_which(options)
@@ -235,13 +235,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """What stands behind a command: loaded by its name, so that none waits for what another one needs."""
+    """The function that runs a command, imported only now so that no command waits for what another one needs."""
     file, _, function = options.command.partition(".")
     return getattr(import_module(f"autograder.commands.{file}"), function or "run")
 
 
 def _name_units(options: argparse.Namespace) -> None:
-    """Give units their whole names where a part was typed."""
+    """Replace partly typed unit names by the full names."""
     if not (getattr(options, "units", None) or "unit" in options):
         return
     from .reading.course_contents import Course

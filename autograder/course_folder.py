@@ -1,4 +1,4 @@
-"""Which course folder a command acts on: the one that is named, or the one in which one stands."""
+"""Finds the course folder that a command acts on: the one that is given, or the one around the current folder."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 
 from .records import Expected
 
-#: A course folder is one that holds this file.
+#: A folder is a course folder if it holds this file.
 CONFIG = "nbgrader_config.py"
-#: What an instructor sets beside it, for one class.
+#: An instructor's own settings for one class, next to CONFIG.
 LOCAL = "nbgrader_config_local.py"
-#: Where the running package lies: a clone of the course, or a folder of installed packages.
+#: The folder of the running package: a clone of the course, or a folder of installed packages.
 HOME = Path(__file__).resolve().parents[1]
 
 
 class NoCourse(Expected):
-    """No course folder where one is needed: one line with the remedy."""
+    """No course folder where one is needed: one line gives the remedy."""
 
 
 def above(place: Path) -> Path | None:
-    """The nearest course folder that is `place` or holds it."""
+    """Return the nearest course folder: `place` itself or a folder above it."""
     return next((folder for folder in (place, *place.parents) if (folder / CONFIG).is_file()), None)
 
 
 def find_course(named: Path | None, here: Path) -> Path | None:
-    """The course folder that is named, or else the one that holds `here`. Raises NoCourse for a name that is none."""
+    """Return the course folder `named`, or else the one around `here`. Raises NoCourse if `named` is none."""
     if named is None:
         return above(here)
     if not (named / CONFIG).is_file():
@@ -35,16 +35,16 @@ def find_course(named: Path | None, here: Path) -> Path | None:
 
 
 def course_of(files: Iterable[str]) -> Path | None:
-    """The course folder in which the first of these lies that is a file."""
+    """Return the course folder of the first of these paths that is a file."""
     return next((above(Path(name).resolve().parent) for name in files if Path(name).is_file()), None)
 
 
 def clone() -> Path | None:
-    """The course folder that the running package is part of; None where it was installed from one."""
+    """Return the course folder that the running package belongs to, or None if it was installed elsewhere."""
     return HOME if (HOME / CONFIG).is_file() else None
 
 
 def own_command(root: Path) -> str:
-    """How to run the autograder that belongs to a course folder."""
+    """Return the command that runs a course folder's own autograder."""
     command = root / ".venv" / ("Scripts/autograder.exe" if sys.platform == "win32" else "bin/autograder")
     return str(command) if command.is_file() else f"{command} (`make setup` there makes it)"

@@ -1,4 +1,4 @@
-"""Plain records that pass from room to room, and the errors that a person must mend. Nothing here does any work."""
+"""Defines the plain records that the packages exchange, and the errors that a person can fix."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from .safe_text import printable
 
 
 class Expected(Exception):
-    """Arguments, input or a machine that a person must mend: one line with the remedy, and no fault of ours."""
+    """An error that a person can fix, in one line with the remedy: wrong arguments, input or a missing tool."""
 
 
 class UnknownUnit(Expected):
-    """A unit that this course does not have, or not in full: one line with what is missing."""
+    """A unit that this course lacks, or has only in part: one line says what is missing."""
 
 
 class BadAssignment(Expected):
-    """A notebook whose questions cannot be graded as they stand: one line that names the file and the remedy."""
+    """A notebook whose questions cannot be graded: one line names the file and the remedy."""
 
 
 class Unreadable(Expected):
-    """A submission that cannot be read: one line that names the file and the remedy."""
+    """A submission that cannot be read: one line names the file and the remedy."""
 
     def __init__(self, line: str) -> None:
         super().__init__(printable(line))
 
 
 class NoSandbox(Expected):
-    """Strangers' work cannot be run safely here: one line that says why and what mends it."""
+    """Students' code cannot be run safely on this machine: one line says why and how to fix it."""
 
 
 class NotUsable(Expected):
-    """Something about the class folder or the gradebook that a person must mend: one line with the remedy."""
+    """A problem of the class folder or the gradebook that a person can fix: one line gives the remedy."""
 
 
-# ------------------------------------------------------------------------------------------------------ what is asked
+# ---------------------------------------------------------------------------------------------------------- questions
 
 EXERCISE, TESTS, MANUAL, TASK = "exercise", "tests", "manual", "task"
-#: What a person marks.
+#: The kinds of question that a person marks.
 BY_HAND = (MANUAL, TASK)
 
 
@@ -51,10 +51,10 @@ BY_HAND = (MANUAL, TASK)
 class Question:
     """One thing that earns points.
 
-    name: the word for it: the function of an exercise, else the answer's cell, or the cell's own `grade_id`.
+    name: the name of an exercise's function; otherwise that of the answer's cell, or the cell's own `grade_id`.
     cell: the `grade_id` of the cell that carries the points. kind: EXERCISE, TESTS, MANUAL or TASK.
-    source: of TESTS, the whole test as it is to be run, with what is hidden from students where that is known.
-    excluded: taken out of the marks for everybody; `points` is 0 then, and `worth` is what it was.
+    source: for TESTS, the whole test as it runs, including what is hidden from students if that is known.
+    excluded: whether it counts for nobody; `points` is then 0, and `worth` is what it was.
     """
 
     name: str
@@ -66,15 +66,15 @@ class Question:
     worth: float = 0.0
 
 
-# -------------------------------------------------------------------------------------------- cells, and how they went
+# -------------------------------------------------------------------------------------------- cells and their outcomes
 
 
 @dataclass(frozen=True)
 class CellSource:
-    """A cell to run. kind: "given" (ours), "answer" or "extra" (the student's).
+    """A cell to run. kind: "given" (the course's), "answer" or "extra" (the student's).
 
-    tested: the function whose test stands next in the notebook: as this cell leaves it, so it is judged.
-    tests: the same for tests of the instructor's own.
+    tested: the function whose test is next in the notebook; it is graded as this cell leaves it.
+    tests: the same for the instructor's own tests.
     """
 
     name: str
@@ -86,9 +86,9 @@ class CellSource:
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception in the student's function: type, message, and where known the line and the cell it was raised in.
+    """An exception in the student's function: its type and message and, if known, the line and cell that raised it.
 
-    deliberate: whether a `raise` statement of the student's raised it, and no library.
+    deliberate: whether a `raise` statement in the student's code raised it, not a library.
     """
 
     type_name: str
@@ -98,11 +98,11 @@ class Failure:
     deliberate: bool = False
 
     def is_stub(self, function: str) -> bool:
-        """Whether it says that `function` is not written yet: its cell raises NotImplementedError itself."""
+        """Return whether `function` is not written yet: its cell itself raises NotImplementedError."""
         return self.type_name == "NotImplementedError" and self.deliberate and self.cell in ("", function)
 
     def described(self, function: str) -> str:
-        """The failure in one line, for the student whose `function` was asked."""
+        """Return the failure in one line for the student who wrote `function`."""
         where = ""
         if self.line:
             own = {"": "the cell", function: "the cell"}
@@ -113,9 +113,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class CellOutcome:
-    """How a cell went. status: "ran", "failed", "timeout", "died", or "skipped" when it was never reached.
+    """How a cell ended. status: "ran", "failed", "timeout", "died", or "skipped" if it was never reached.
 
-    defined: whether it gave its name to a function all the same, by the word of the student's process.
+    defined: whether it defined the function of its name all the same, as the student's process reports.
     """
 
     name: str
@@ -126,13 +126,13 @@ class CellOutcome:
 
 @dataclass
 class Transplanted:
-    """The answers in our notebook.
+    """A student's answers in the course's notebook.
 
     notebook: the release notebook with the student's answers and extra cells, to be recorded.
-    cells: what is to be run, in order: given cells of ours, answers and extra cells of the student's.
-    answers: function -> the student's source; a function that was left as it came, or is gone, is absent.
-    words: the same for answers in Markdown. below: tasks that something was written below.
-    notes: function -> a sentence for the student, about a missing or doubled cell.
+    cells: what runs, in order: the course's given cells, and the student's answers and extra cells.
+    answers: function -> the student's source; functions that are unchanged or deleted are absent.
+    words: the same for answers in Markdown. below: tasks under which the student wrote something.
+    notes: function -> a sentence for the student about a missing or duplicated cell.
     """
 
     unit: str
@@ -144,14 +144,14 @@ class Transplanted:
     notes: dict[str, str] = field(default_factory=dict)
 
 
-# ------------------------------------------------------------------------------------------------- what was answered
+# ----------------------------------------------------------------------------------------------------------- answers
 
 
 @dataclass(frozen=True)
 class HostCall:
-    """A function that was handed in, called by a student's: which argument it is, with what, and if it was refused.
+    """A student's call of a function that was passed in: which argument it is, its arguments, and any refusal.
 
-    allowed: where it was refused because it answers so many calls, how many.
+    allowed: the number of calls allowed, if it was refused for exceeding that.
     """
 
     place: int | str
@@ -163,13 +163,15 @@ class HostCall:
 
 @dataclass
 class Call:
-    """One call: a value or a failure, and what else could be seen.
+    """One call of an answer: a value or a failure, and what else was observed.
 
-    randomness: of the last call, whose global generator this one and those before moved.
-    drew: whether it drew from the generators that it was handed; None where there are none.
-    left: a mark of the state in which it left them.
-    lines: where they are counted, how often the line of it was run that was run most often.
-    noted: where its steps were noted, the number of each and its value, in the order in which they came.
+    inputs_after: the inputs after the call. made: the large tensors that it made, if they are watched.
+    lines: if lines are counted, how often the most frequent line ran.
+    randomness: in the last call, the global generators that this call and all before it moved.
+    drew: whether it drew from the generators that it was given; None if there are none.
+    left: a digest of the state in which it left them.
+    noted: if its steps were recorded, each step's number and value, in the order in which they ran.
+    again, later: the second call with the same inputs, and the value as it is after later calls.
     """
 
     value: Any = None
@@ -190,11 +192,11 @@ class Call:
 class Answer:
     """Everything that one function answered.
 
-    status: "answered"; or "missing" (no such function), "crashed" (its process died), "timeout", "forbidden".
-    reason: for all but "answered", one sentence for the student; for "forbidden", what was used.
-    calls: one per case; shorter than the cases where the process ended early.
-    asked: how often each of the functions that the cases hand over was called, by case and place in the arguments.
-    questions: by case, these calls one by one, the first time that the case was asked.
+    status: "answered", "missing" (no such function), "crashed" (its process died), "timeout" or "forbidden".
+    reason: unless "answered", one sentence for the student; for "forbidden", what was used.
+    calls: one per case; shorter than the cases if the process ended early.
+    asked: (case, argument) -> how often the function passed as that argument was called.
+    questions: case -> these calls one by one, from the first call of the case.
     """
 
     status: str = "answered"
@@ -204,9 +206,9 @@ class Answer:
     questions: dict[int, list[HostCall]] = field(default_factory=dict)
 
 
-# -------------------------------------------------------------------------------------------------- what it is worth
+# ---------------------------------------------------------------------------------------------------------- verdicts
 
-#: The criterion of good conduct, which every exercise has.
+#: The criterion for side effects, which every exercise has.
 CONDUCT = "no side effects"
 FIRST_SEEN = "Your function first fails in the case"
 
@@ -226,9 +228,10 @@ class Certainty(IntEnum):
 class Finding:
     """What a diagnosis found.
 
-    slug: the name of the mistake, None if it has none. text: the words for the student. certainty: how much it
-    explains. facts: sentences on what was observed, such as which cases fail if the ordinary ones pass. named: the
-    words with names of the model solution in them. names: these names, which the student may not know.
+    slug: the name of the mistake, None if it has none. text: the words for the student.
+    certainty: how much it explains.
+    facts: sentences on what was observed, such as which cases fail if the ordinary ones pass.
+    named: the text with names of the model solution in it. names: these names, which the student may not know.
     """
 
     slug: str | None
@@ -240,19 +243,19 @@ class Finding:
 
     @property
     def is_weak(self) -> bool:
-        """Whether it says where the answer is wrong and not why."""
+        """Whether it says where the answer is wrong but not why."""
         return self.slug is None or self.certainty <= Certainty.SYMPTOM
 
     @property
     def message(self) -> str:
-        """All that the student reads: what the code does, then what was observed; where it is not known, the latter."""
+        """What the student reads: the cause, then what was observed; in the other order if the finding is weak."""
         parts = (self.facts, self.text) if self.is_weak else (self.text, self.facts)
         return " ".join(filter(None, parts))
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """A named part of the credit: how many of its cases were right."""
+    """A named part of the credit, with how many of its cases passed."""
 
     name: str
     passed: int
@@ -265,11 +268,12 @@ class Criterion:
 
 @dataclass(frozen=True)
 class Where:
-    """Where a wrong answer differs, as far as a small picture shows it; never with a number that was expected.
+    """The entries in which a wrong result differs, as far as a small picture shows them, without any expected number.
 
-    case: the label of the case. name: of the result. shape: of the answer. asked: the shape that was asked for.
-    at: of more than two axes what is shown, in words such as "sequence 1". start: the first row and column shown.
-    own: the student's own numbers, rounded, row by row. marks: a letter for each of them.
+    case: the label of the case. name: of the result. shape: of the answer. asked: the expected shape.
+    at: the index of each leading axis that is shown, in words such as "sequence 1".
+    start: the first row and column shown. own: the student's own numbers, rounded, row by row.
+    marks: a letter for each of them.
     """
 
     case: str
@@ -283,7 +287,7 @@ class Where:
 
     @classmethod
     def read(cls, told: Any) -> Where | None:
-        """From JSON; None where that holds none."""
+        """Build it from JSON, or return None if the JSON holds none."""
         if not isinstance(told, dict):
             return None
         own = tuple(map(tuple, told["own"]))
@@ -298,16 +302,16 @@ def _as_tuple(value: Any) -> Any:
 class Verdict:
     """What one question of one submission earned, and the words that the student reads.
 
-    function: its name. verdict: "right", "wrong", "missing", "crashed", "timeout", "forbidden", or "waiting" for a
-        person's mark.
-    mistake: a slug, or None when the mistake is not recognised (or there is none).
-    advice: the message without its first case, counts and what else is told of this one notebook.
-    borrowed: earlier functions for which the course's stood in when it was asked.
-    raised: the exception that it ends in, where that is the first thing to mend: a sentence with the student's words.
-    share: what was earned of the points, from 0 to 1. The judge knows no points: `worth` says what they come to.
+    function: its name.
+    verdict: "right", "wrong", "missing", "crashed", "timeout", "forbidden", or "waiting" for a person's mark.
+    mistake: a slug, or None if no mistake is recognised or there is none.
+    advice: the message without the first failing case, the counts and other parts that hold only for this notebook.
+    borrowed: earlier functions for which the course's own were used.
+    raised: a sentence on the exception that the answer ends in, if that is the first thing to fix.
+    share: the share of the points earned, from 0 to 1. The grader knows no points: `worth` converts it.
     cell: the `grade_id` of the cell that carries the points.
-    by_hand: whether somebody changed the score in the gradebook. outdated: whether for another answer than this one.
-    where: of the case that is told of in the message, where its result differs.
+    by_hand: whether somebody changed the score in the gradebook. outdated: whether that was for an earlier answer.
+    where: where the result differs in the case that the message names.
     """
 
     unit: str
@@ -335,12 +339,12 @@ class Verdict:
             object.__setattr__(self, words, printable(getattr(self, words)))
 
     def worth(self, question: Question, unit: str) -> Verdict:
-        """The same verdict on a question of an assignment, in its points."""
+        """Return the same verdict for a question of an assignment, in that question's points."""
         score = round(question.points * self.share, 2)
         return replace(self, unit=unit, points=question.points, score=score, cell=question.cell)
 
     def as_json(self, student: str | None) -> dict[str, Any]:
-        """The object that `check --json` and `grade --json` print."""
+        """Return the object that `check --json` and `grade --json` print."""
         return {
             "student": student,
             "unit": self.unit,
@@ -357,11 +361,13 @@ class Verdict:
 class Graded:
     """One student's verdicts on one unit, and whether the notebook could be read.
 
-    fault: what of ours failed, where something did: there may be no verdicts then, or none in the gradebook.
-    fingerprint: of the job. seed: of the run that judged it. notebook: what is to be recorded, as text; dropped once it
-        is. recorded: a digest of all that recording depended on, "" where the gradebook does not have it.
+    problem: why it could not be read.
+    fault: an internal error, if there was one; there may then be no verdicts, or none in the gradebook.
+    fingerprint: of the job. seed: of the run that graded it.
+    notebook: the text to be recorded; dropped once it is.
+    recorded: a digest of everything that the record depends on; "" if the gradebook does not have it.
     page: a digest of what the feedback page shows.
-    penalty: what lateness costs.
+    penalty: the points lost for lateness.
     """
 
     student: str
@@ -378,7 +384,7 @@ class Graded:
 
     @property
     def score(self) -> float:
-        """What counts: never below 0."""
+        """The score that counts, never below 0."""
         return max(0.0, round(sum(verdict.score for verdict in self.verdicts) - self.penalty, 2))
 
     def as_json(self) -> list[dict[str, Any]]:
@@ -387,7 +393,7 @@ class Graded:
 
 @dataclass(frozen=True)
 class PointInTime:
-    """A point of a time line, such as the end of a grading run: unit -> how many answers there were, how many right."""
+    """A point in time, such as the end of a grading run. units: unit -> (number of answers, number of right ones)."""
 
     time: datetime
     units: Mapping[str, tuple[int, int]]

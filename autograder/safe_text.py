@@ -1,4 +1,4 @@
-"""Text from strangers made safe to show: on a terminal, in a line of a log, in a spreadsheet."""
+"""Makes untrusted text safe to show in a terminal, a log line or a spreadsheet."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
-#: What a spreadsheet takes for the start of a formula.
+#: Characters that a spreadsheet takes for the start of a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-#: Letters that no terminal or page is to act on: controls, marks of direction, lone surrogates, line separators.
+#: Unicode categories that no terminal or page should act on: controls, formats, lone surrogates, separators.
 UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-#: Letters of other kinds that leave no mark, or only a gap; those that choose the form of a sign before may stay.
+#: Characters of other categories that show nothing or only a gap; common variation selectors are not among them.
 BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | set(map(chr, range(0xE0100, 0xE01F0)))
-#: A number with its sign, as people and programs write it; a lone dash stands for "none". Neither is a formula.
+#: A signed number as people and programs write it, or a lone dash for "none"; neither is a formula.
 PLAIN_SIGNED = re.compile(r"[-+]?[0-9]+(?:[.,][0-9]+)?(?:[eE][-+]?[0-9]+)?%?|-")
-#: What a program may take for the end of a cell, or of its line.
+#: Characters that a program may take for the end of a cell or a line.
 CELL_ENDS = re.compile(r'[,;\t\r\n"|]')
-#: Beside letters, marks and digits, what a student's ID may hold.
+#: Characters allowed in a student's ID besides letters, marks and digits.
 IN_AN_ID = frozenset(" .@+-_")
-#: The words for a name that is_student_id does not take.
+#: The message about a name that `is_student_id` rejects.
 NO_ID = "no student's ID (letters, digits, blanks and . @ + - _, no sign first); rename the folder"
-#: Letters by which a text may become more than text where somebody forgot to escape it.
+#: Characters by which text may become markup if somebody forgets to escape it.
 MARKUP = re.compile(r"[<>&\"`]")
-#: Letters that have to be looked at: all but ASCII's own, line ends and tabs.
+#: Characters that need a check: all but printable ASCII, line ends and tabs.
 ODD = re.compile(r"[^ -~\n\t]")
 
 
 def printable(text: str) -> str:
-    """One line without control characters: line ends and tabs become spaces, the others are spelt out, as in \\x1b."""
+    """Return text in one line: line ends and tabs become spaces, control characters are escaped, as in \\x1b."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_seen(letter) for letter in text)
 
 
 def spelt(name: str) -> str:
-    """A name in one line, with all that forbids it to be seen: line ends and tabs are spelt out too, as in \\n."""
+    """Return a name in one line with everything invisible escaped, line ends and tabs too, as in \\n."""
     return "".join(repr(letter)[1:-1] if letter in "\n\r\t" else _seen(letter) for letter in name)
 
 
 def composed(name: str) -> str:
-    """A name as it is compared with others: an accent may be a letter of its own or a part of the one before."""
+    """Return a name in Unicode's composed form (NFC), so that names compare equal however accents are encoded."""
     return unicodedata.normalize("NFC", name)
 
 
@@ -54,31 +54,31 @@ def _seen(letter: str) -> str:
 
 
 def decoded(data: bytes) -> str:
-    """The text of a file in UTF-8, or in what else some editors write: UTF-16 or 32. Raises UnicodeDecodeError."""
+    """Return the text of a file in UTF-8, UTF-16 or UTF-32. Raises UnicodeDecodeError."""
     return data.decode(json.detect_encoding(data))
 
 
 def counted(number: int, noun: str) -> str:
-    """ "1 student", "2 students"."""
+    """Return "1 student", "2 students"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def visible(text: str) -> str:
-    """Several lines without control characters: line ends and tabs stay, the others are spelt out."""
+    """Return text with control characters escaped, except line ends and tabs."""
     return ODD.sub(lambda letter: _seen(letter[0]), text)
 
 
 def spreadsheet_safe(text: str) -> str:
-    """The text for a cell of a table: an apostrophe before what a spreadsheet would run as a formula."""
+    """Return text for a table cell, with an apostrophe before what a spreadsheet would run as a formula."""
     line = printable(text)
     bare = line.strip()
     return f"'{line}" if bare.startswith(FORMULA_STARTS) and not PLAIN_SIGNED.fullmatch(bare) else line
 
 
 def delimiter_of(head: str, known: Collection[str]) -> str:
-    """What separates a table's titles: that which shows most of the known ones, for other titles contain commas too.
+    """Return the delimiter of a table's head: the one that yields most known titles, because titles may contain commas.
 
-    known: titles in small letters.
+    known: titles in lower case.
     """
 
     def fits(delimiter: str) -> tuple[int, int]:
@@ -89,15 +89,15 @@ def delimiter_of(head: str, known: Collection[str]) -> str:
 
 
 def csv_line(cells: Iterable[str], end: str = "\r\n") -> str:
-    """One line of a CSV file. Quoted is what any separator stands in, for not every program separates at commas."""
+    """Return one line of a CSV file; it quotes a cell that holds any common separator, not only a comma."""
     quoted = ('"' + cell.replace('"', '""') + '"' if CELL_ENDS.search(cell) else cell for cell in cells)
     return ",".join(quoted) + end
 
 
 def is_student_id(name: str) -> bool:
-    """Whether a name can be a student's ID: letters, digits, blanks and . @ + - _, no sign first.
+    """Return whether a name can be a student's ID: letters, digits, blanks and . @ + - _, no sign first.
 
-    It names folders and is shown by programs that don't escape it, nbgrader's formgrader among them.
+    It names folders, and programs such as nbgrader's formgrader show it without escaping it.
     """
     first = name[:1]
     starts = first.isalnum() or first == "_"
@@ -109,28 +109,28 @@ def _is_word(letter: str) -> bool:
 
 
 def is_plain_text(text: str) -> bool:
-    """Whether a text holds no markup, and no letter that cannot be seen but the joiners of Persian and emoji."""
+    """Return whether text holds no markup and no invisible character except the joiners of Persian and emoji."""
     seen = text.replace("\u200c", "").replace("\u200d", "")
     return not MARKUP.search(text) and printable(seen) == seen
 
 
 def listed(names: Sequence[str]) -> str:
-    """ "a, b and c"."""
+    """Return "a, b and c"."""
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def spoken(name: str) -> str:
-    """The name of a result as a sentence has it: the weights, or `dQ`."""
+    """Return the name of a result as a sentence shows it: the weights, or `dQ`."""
     return name if " " in name else f"`{name}`"
 
 
 def verb(name: str, one: str, several: str, many: bool = False) -> str:
-    """The form of a verb after the name of a result. many: whether more than one is named."""
+    """Return the form of a verb after the name of a result. many: whether there are several names."""
     head = re.split(r" (?:of|per|that) ", name)[0]
     return several if many or (head.endswith("s") and not head.endswith("ss")) else one
 
 
 def begun(words: str) -> str:
-    """Words as a sentence begins; a name such as dQ keeps its letters."""
+    """Return words with a capital first letter; a name such as dQ keeps its letters."""
     return words if words[1:2].isupper() else words[:1].upper() + words[1:]

@@ -1,4 +1,4 @@
-"""What is seen of the functions and generators that the cases pass to an answer: how it used them."""
+"""Diagnoses how an answer used the functions and generators that the cases passed to it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..records import Answer, Call, Finding
 from ..safe_text import counted
 from .finding_sentences import named, say
 
-#: Of so many wrong cases it is told.
+#: The number of failing cases that the message describes.
 EXPERIMENTS = 2
-#: What a hunt answers.
+#: The kinds of result of a black-box exercise.
 VERDICTS = ("bool", "text")
 
 
 def is_hunt(posed: Posed) -> bool:
-    """Whether the answer is a verdict on what is handed in: which way the program goes tells what it found."""
+    """Return whether this is a black-box exercise, whose result is a verdict on a function that was passed in."""
     return all(leaf.kind in VERDICTS for leaf in posed.exercise.leaves)
 
 
 def of_its_calls(posed: Posed, answer: Answer, calls: Sequence[Call], wrong: Sequence[int]) -> Finding | None:
-    """Of a hunt: what its own calls could show in the first of the wrong cases, one of each kind."""
+    """Describe what an answer's own calls could show in failing cases of a black-box exercise, one per kind."""
     told: dict[str, str] = {}
     for index in wrong:
         case, asked = posed.cases[index], answer.questions.get(index, ())
@@ -45,7 +45,7 @@ def of_its_calls(posed: Posed, answer: Answer, calls: Sequence[Call], wrong: Seq
 
 
 def never_called(posed: Posed, answer: Answer) -> Finding | None:
-    """A function that every case hands over is never asked for."""
+    """Return a finding if the answer never calls a function that every case passes in."""
     for place in sorted({place for _, place in answer.asked}, key=str):
         counts = [count for (_, at), count in answer.asked.items() if at == place]
         if len(counts) == len(posed.cases) and not any(counts):
@@ -57,9 +57,9 @@ def never_called(posed: Posed, answer: Answer) -> Finding | None:
 def observed(
     posed: Posed, answer: Answer, calls: Sequence[Call], wrong: Sequence[int], known: str | None = None
 ) -> Finding | None:
-    """What is seen of the calls of functions and generators that the wrong cases hand over, if it is out of order.
+    """Return what is wrong with the calls of functions and generators in the failing cases, if anything.
 
-    known: the mistake that was named, if one was: then only counts are new.
+    known: the slug of the mistake that was named, if any; then only the number of calls adds to it.
     """
     found = [_refused(posed, answer, wrong)]
     wrong = [index for index in wrong if calls[index].failure is None]
@@ -75,7 +75,7 @@ def observed(
 
 
 def _refused(posed: Posed, answer: Answer, wrong: Sequence[int]) -> Finding | None:
-    """A function that answers so many calls is called once more."""
+    """The answer calls a function more often than it is allowed to."""
     for index in wrong:
         for each in answer.questions.get(index, ()):
             if each.allowed is not None:
@@ -86,7 +86,7 @@ def _refused(posed: Posed, answer: Answer, wrong: Sequence[int]) -> Finding | No
 
 
 def _generator_unused(posed: Posed, calls: Sequence[Call], wrong: Sequence[int]) -> Finding | None:
-    """The generator that is handed over stays as it was, in cases whose right answer depends on it."""
+    """The answer does not draw from the given generator in failing cases whose right result depends on it."""
     name = generator_of(posed)
     if not name or any(calls[index].drew is not False for index in wrong):
         return None

@@ -1,4 +1,4 @@
-"""All calls of one function next to what was expected: symptoms are read from these."""
+"""Pairs the calls of one function with the expected results, for the symptoms to inspect."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..records import Call
 
 @dataclass(frozen=True)
 class Evidence:
-    """All calls of one function, with the problem of each (None where it is right).
+    """All calls of one function, with the problem of each (None if it is right).
 
-    only: the one of several results that is looked at; None: all.
+    only: the index of the only result to inspect, or None for all.
     """
 
     posed: Posed
@@ -28,14 +28,14 @@ class Evidence:
     only: int | None = None
 
     def parameters(self) -> list[str]:
-        """The arguments by the names that the docstring gives them."""
+        """Return the names of the arguments, as in the docstring."""
         return list(inspect.signature(self.posed.exercise.reference).parameters)
 
     def failing(self) -> list[int]:
         return [index for index, problem in enumerate(self.problems) if problem is not None]
 
     def all_of_kind(self, *kinds: str) -> bool:
-        """Is every failing case of one of these kinds?"""
+        """Return whether every failing case is of one of these kinds."""
         return all(self.problems[index].kind in kinds for index in self.failing())
 
     def first(self) -> tuple[Case, Call, Problem]:
@@ -43,7 +43,7 @@ class Evidence:
         return self.posed.cases[index], self.calls[index], self.problems[index]
 
     def pairs(self, only_failing: bool = True) -> Iterator[tuple[Case, int, np.ndarray, np.ndarray]]:
-        """(case, leaf, value, expected) of every returned array or number of the right shape, as float64 or bool."""
+        """Yield (case, leaf, value, expected) for each array or number of the right shape, as float64 or bool."""
         for index, (call, problem) in enumerate(zip(self.calls, self.problems, strict=True)):
             if call.failure is not None or (only_failing and problem is None) or self.posed.cases[index].gradient:
                 continue
@@ -59,7 +59,7 @@ class Evidence:
                         yield self.posed.cases[index], leaf, value, wanted
 
     def results(self, index: int) -> list[tuple[Any, Any]]:
-        """Of one case each result beside the one that is due; none where there are more or fewer than are due."""
+        """Return each result of a case with the expected one; none if their numbers differ."""
         values, expected = self.calls[index].value, self.posed.expected[index].value
         if len(self.posed.exercise.leaves) == 1:
             return [(values, expected)]
@@ -68,7 +68,7 @@ class Evidence:
         return list(zip(values, expected, strict=True))
 
     def misshapen(self) -> set[int]:
-        """Which of the results have another shape than is due in a case that fails."""
+        """Return the indices of results whose shape is wrong in a failing case."""
         found = set()
         for index in self.failing():
             for leaf, (value, due) in enumerate(self.results(index)):
@@ -77,7 +77,7 @@ class Evidence:
         return found
 
     def wrong_pairs(self) -> list[tuple[Case, int, np.ndarray, np.ndarray]]:
-        """The pairs whose values differ."""
+        """Return the pairs whose values differ."""
         return [pair for pair in self.pairs() if not close(pair[2], pair[3], tolerance(pair[0]))]
 
 

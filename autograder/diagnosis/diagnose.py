@@ -1,4 +1,4 @@
-"""From a wrong answer to the mistake that explains it, and the words for the student. No mark changes here."""
+"""Finds the mistake that explains a wrong answer and words the message for the student. It changes no mark."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .symptoms.types_and_forms import beyond
 
 
 def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], program: OwnProgram | None = None) -> Verdict:
-    """Ask the cases, mark what is answered and, where it is wrong, say which mistake explains it.
+    """Run the cases, mark the answer and, if it is wrong, say which mistake explains it.
 
-    program: the student's own, where it can be run again.
+    program: the student's function, if it can be run again.
     """
     answer = ask(posed)
-    with np.errstate(all="ignore"):  # a stranger's numbers may overflow whatever they are cast to
+    with np.errstate(all="ignore"):  # a student's numbers may overflow any dtype
         try:
             marked = compare(posed, answer)
             if marked.verdict.message:
@@ -42,12 +42,12 @@ def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], program: OwnProg
 
 
 def judge(posed: Posed, answer: Answer) -> Verdict:
-    """Judge one answer against one posed exercise, as if it were worth one point."""
+    """Grade one answer to one posed exercise, as if it were worth one point."""
     return ask_and_judge(posed, lambda asked: answer if asked is posed else Answer("missing"))
 
 
 def _explained_by(marked: Marked, program: OwnProgram | None, keep: Callable[[Verdict], None]) -> Verdict:
-    """The verdict on a wrong answer, with the words for the student. keep: takes what is good enough on the way."""
+    """The verdict on a wrong answer, with the message for the student. keep: takes provisional verdicts."""
     posed, answer, verdict = marked.posed, marked.answer, marked.verdict
     calls, problems = marked.calls, marked.problems
     if answer.status != "answered":
@@ -67,10 +67,10 @@ def _explained_by(marked: Marked, program: OwnProgram | None, keep: Callable[[Ve
 
 @dataclass(frozen=True)
 class _Seen:
-    """Where a wrong answer is first seen to be wrong.
+    """Where a wrong answer first fails.
 
-    case: the label of the first case. problem: what is wrong there; "" where the exception says it. also: the label of
-    a later case that ends in an exception, and what is wrong there.
+    case: the label of the first case. problem: what is wrong there; "" if the exception says it.
+    also: the label of a later case that ends in an exception, and what is wrong there.
     """
 
     case: str
@@ -78,7 +78,7 @@ class _Seen:
     also: tuple[str, str] | None = None
 
     def after(self, message: str) -> str:
-        """In a sentence or two that come after a message: nothing that it says is said again."""
+        """Return a sentence or two to follow a message, without repeating what it says."""
         problem = "" if _is_said(self.problem, message) else self.problem
         label = say("case", case=self.case)
         told = "" if label in message else say("seen/case", case=self.case)
@@ -88,12 +88,12 @@ class _Seen:
         return f"{told} {also}".strip()
 
 
-#: What an answer is said to be, and what is wrong with it, where the second adds nothing to the first.
+#: (what a message says, a problem that adds nothing to it).
 SAID = (("It returns ", "the answer is wrong"), ("(you return “", "the name is wrong"))
 
 
 def _is_said(problem: str, message: str) -> bool:
-    """Whether a message says already what is wrong with a case."""
+    """Whether a message already says what is wrong in a case."""
     words = problem.removeprefix("it raised ")
     if words in message or begun(words) in message or any(a in message and b == problem for a, b in SAID):
         return True
@@ -103,7 +103,7 @@ def _is_said(problem: str, message: str) -> bool:
 
 
 def _after(message: str, label: str) -> str:
-    """The key of the sentence on this case after a message that may have named it."""
+    """The key of the sentence on this case after a message that may have named the case."""
     one, several = say("cases/one", labels=label), say("cases/several", labels=label)
     if message.endswith(f"{one}."):
         return "seen/there"
@@ -123,14 +123,14 @@ def _worded(marked: Marked, finding: Finding, seen: _Seen | None, raised: str) -
 
 
 def _raised(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> str:
-    """The exception that nobody asked for, in a sentence, where it says the most."""
+    """A sentence on the unexpected exception, if that says the most."""
     if not _raises_first(posed, problems):
         return ""
     return say("raised", failure=calls[_first_raised(posed, problems)].failure.described(posed.exercise.name))
 
 
 def _raises_first(posed: Posed, problems: list[Problem | None]) -> bool:
-    """Is an exception that nobody asked for the first that fails, or does it end a case of the core?"""
+    """Whether an unexpected exception is the first failure, or ends a case of the core."""
     at = _first_raised(posed, problems)
     return at is not None and (at == _first(problems) or posed.cases[at].criterion == posed.exercise.core)
 
@@ -147,18 +147,18 @@ def _first(problems: list[Problem | None]) -> int | None:
 def _diagnose(
     posed: Posed, calls: list[Call], problems: list[Problem | None], conduct: Finding | None
 ) -> tuple[Finding, _Seen | None]:
-    """The mistake, and where it was first seen."""
+    """The mistake, and where the answer first fails."""
     first, raised = _first(problems), _first_raised(posed, problems)
     if first is None:
         return conduct or Finding(None, ""), None
     if conduct is not None and conduct.slug == "not-repeatable":
-        return conduct, None  # what differs from call to call is explained by no fixed mistake
+        return conduct, None  # no known mistake explains results that don't repeat
     ordinary = [p for p, case in zip(problems, posed.cases, strict=True) if p is not None and not case.gradient]
     if conduct is not None and not ordinary:
-        # An input that asks for a gradient cannot be written to: that follows from the misconduct.
+        # The gradient fails because of the side effect: torch refuses to write to an input that requires a gradient.
         return conduct, None
     finding = _or_else(None, recognise, posed, calls, problems) or Finding(None, "")
-    if conduct is not None:  # both are said
+    if conduct is not None:  # the message names both
         finding = _beside(finding, conduct)
     labels = [case.label for case in posed.cases]
     if _raises_first(posed, problems):
@@ -168,7 +168,7 @@ def _diagnose(
 
 
 def _or_else(otherwise: Any, look: Callable[..., Any], *args: Any) -> Any:
-    """What `look` finds, or `otherwise` if it fails: that a mistake cannot be named must cost nobody a mark."""
+    """Return what `look` finds, or `otherwise` if it raises: a failed diagnosis must cost nobody a mark."""
     try:
         return look(*args)
     except Exception:
@@ -180,14 +180,14 @@ def _or_else(otherwise: Any, look: Callable[..., Any], *args: Any) -> Any:
 def _with_observed(
     posed: Posed, answer: Answer, calls: list[Call], problems: list[Problem | None], finding: Finding
 ) -> Finding:
-    """What was found, and what was seen of the functions that the cases pass in."""
+    """The finding, with what was observed of the functions that the cases pass in."""
     wrong = [index for index, problem in enumerate(problems[: len(calls)]) if problem]
     found = _or_else(None, observed, posed, answer, calls, wrong, None if finding.is_weak else finding.slug)
     return finding if found is None else _beside(finding, found)
 
 
 def _beside(finding: Finding, seen: Finding) -> Finding:
-    """A finding, and what was seen for certain, which gives the name where nothing else does."""
+    """The finding with a certain observation added, which gives the slug if the finding is weak."""
     facts = f"{seen.text} {finding.facts}".strip()
     if finding.is_weak:
         return replace(finding, slug=seen.slug, certainty=Certainty.PLACE, facts=facts)

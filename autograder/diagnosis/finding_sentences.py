@@ -1,7 +1,7 @@
-"""Every sentence of a finding: to reword one, change it here and nowhere else.
+"""Holds every sentence of a finding: to reword one, change it only here.
 
-A key is the slug of a finding, or the slug, a slash and a word where one finding has several sentences. `{gaps}` are
-filled in; a sentence may leave one out. No mark, no slug and no order of findings depends on a sentence.
+A key is the slug of a finding, followed by a slash and a word if the finding has several sentences. `{gaps}` are filled
+in; a sentence may leave one out. No mark, no slug and no order of findings depends on a sentence.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ TEMPLATES: dict[str, str] = {
         "Your function is right for a single sequence (B = 1) but wrong for a batch. Which of your steps works for one "
         "sequence only?"
     ),
-    # {labels} is one of {case}, or several; {case} where a name was expected, and one came back that is wrong.
+    # {labels} is one or several of "case"; "case/answered" is for a wrong name.
     "cases/one": "the case {labels}",
     "cases/several": "the cases {labels}",
     "case": "“{case}”",
@@ -117,11 +117,11 @@ TEMPLATES: dict[str, str] = {
     "keeps-state": (
         "Your function returns in later calls what it returned in an earlier one. Does it keep something between calls?"
     ),
-    # ----------------------------------------- several results: which are wrong, how; {are}: as their number has it
+    # ------------------------------------- several results: which are wrong and how; {are} agrees with their number
     "results/right": "{results} {are} right.",
     "results/wrong": "{results} {are} wrong.",
     "results/both": "{results} {are} right, but {wrong} {are_wrong} not.",
-    # {sentence}: one of those above, with a small first letter.
+    # {sentence}: one of those above, with a lower-case first letter.
     "results/how": "In {results}, {sentence}",
     # -------------------------------------------------------------------------------------------------------- gradients
     "detached": (
@@ -145,7 +145,7 @@ TEMPLATES: dict[str, str] = {
         "many or "
         "too few?"
     ),
-    # One of these comes after the first.
+    # One of these follows "wrong-shape".
     "wrong-shape/look": "Write down the shape of every step next to the code.",
     "wrong-shape/like": "That is the shape of {name}.",
     "wrong-shape/one-number": "Which step of your code drops the axes?",
@@ -160,9 +160,9 @@ TEMPLATES: dict[str, str] = {
     "axis/batch": "the batch ({size})",
     "axis/heads": "the heads ({size})",
     "axis/key-value-heads": "the key/value heads ({size})",
-    # What {there} or {due} is where there are no axes.
+    # {there} or {due} if there are no axes.
     "shape/number": "that of a single number",
-    # ------------------------------------------------- what an exception says of shapes; {at}: " (line 3)", or nothing
+    # --------------------------------------------------------- exceptions about shapes; {at} is " (line 3)" or nothing
     "at-line": " (line {line})",
     "shapes-do-not-fit": (
         "Your code combines two arrays whose shapes don't fit. Write the shape of each array next to the line that "
@@ -229,11 +229,11 @@ TEMPLATES: dict[str, str] = {
     "generator-unused": "Your function never draws from `{name}`.",
     "generator-unused/case": "In the case “{case}”, your function doesn't draw from `{name}`.",
     "generator-unused/wrong": "In the cases that fail, your function doesn't draw from `{name}`.",
-    # ---------------------------------------------------- known mistakes; what is said of each stands with the exercise
+    # ----------------------------------------------------------- known mistakes; the exercise holds the advice for each
     "known/either": "Your results fit two different mistakes. The first: {advice} The second: {other}",
     "known/ordinary-as-if": "On ordinary inputs, your code gives the same results as code that {change}.",
     "known/ordinary": "{advice} This explains your results on ordinary inputs.",
-    # ---------------------------------------------------------------------- where wrong values begin; {step} is as here
+    # ------------------------------------------------------------- where wrong values begin; {step} is "step" filled in
     "step": "{code} (line {line})",
     "overflow": "{step} becomes infinite in the case “{case}”.",
     "overflow/division": (
@@ -260,24 +260,24 @@ TEMPLATES: dict[str, str] = {
     "own-index-wraps/zero": (
         "Your index {index} in {step} is 0 in the case “{case}”, so it counts from the front, not from the end."
     ),
-    # ------------------------------------------------- changes; the words for each: `operators/change_descriptions.py`
+    # ---------------------------------------------------------- changes; `operators/change_descriptions.py` words them
     "as-if": "Your code gives the same results as code that {change}.",
     "as-if/results": "For {results}, your code gives the same values as code that {change}.",
     "own": "{change}. Fix only that and every hidden test passes.",
     "own/open": "{change}. One change there makes every hidden test pass.",
-    # The same at several places.
+    # The same change at several places.
     "own/several": "{change}. Fix all of these and every hidden test passes.",
-    # {change} and {other} begin with small letters.
+    # {change} and {other} begin with lower-case letters.
     "own/either": "Either {change}, or {other}. Fix one of the two and every hidden test passes.",
     # ------------------------------------------------------------------------------------------------- around a finding
     "ended/timeout": "Your function timed out.",
     "ended/crashed": "Your function crashed its Python process.",
     "ended/memory": "Your function returned so much that there is not enough memory to compare it.",
     "raised": "Your function raises {failure}.",
-    # The report leaves out what comes after these words.
+    # The report leaves out everything from these words on.
     "seen": FIRST_SEEN + " “{case}”: {problem}.",
     "seen/case": FIRST_SEEN + " “{case}”.",
-    # After a message that ends in the name of this case, or names no other, or several of which it is the first.
+    # These follow a message that ends in this case, names no other, or names several with this one first.
     "seen/there": "There, {problem}.",
     "seen/that": "In that case, {problem}.",
     "seen/first": "In the first of these cases, {problem}.",
@@ -299,5 +299,5 @@ def of_results(key: str, names: Sequence[str], **fields: Any) -> str:
 
 
 def named(key: str, /, certainty: Certainty = Certainty.RELATION, **fields: Any) -> Finding:
-    """Name the mistake of this key, whose slug stands before the slash, and say its sentence."""
+    """Return the finding of this key: its slug is the part before the slash, its text the filled-in sentence."""
     return Finding(key.partition("/")[0], say(key, **fields), certainty)

@@ -1,4 +1,4 @@
-"""Which mistake explains a wrong answer: first the exercise's known mistakes, then general relations."""
+"""Finds which mistake explains a wrong answer: first the exercise's known mistakes, then general relations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .symptoms import shapes, types_and_forms, values
 from .symptoms.types_and_forms import beyond, fails_elsewhere, names_given, some_cases_only, where_it_fails
 
 Relation = Callable[[Evidence], Finding | None]
-#: What is looked for in each of several results by itself.
+#: The relations that are tried on each of several results separately.
 OF_ONE_RESULT: tuple[Relation, ...] = (
     values.imprecise,
     values.constant_factor,
@@ -37,7 +37,7 @@ OF_ONE_RESULT: tuple[Relation, ...] = (
 
 
 def leaf_by_leaf(evidence: Evidence) -> Finding | None:
-    """Of several results each by itself: which are right, and what is the matter with each of the others."""
+    """Explain each of several results separately: say which are right and what is wrong with the others."""
     parts = evidence.posed.exercise.leaves
     if len(parts) < 2 or not evidence.all_of_kind("values"):
         return None
@@ -69,7 +69,8 @@ def _first_of(relations: Sequence[Relation], evidence: Evidence) -> Finding | No
     return next((finding for relation in relations if (finding := relation(evidence)) is not None), None)
 
 
-#: General relations, the most telling first. Each must hold wherever the answer is wrong, not in one case by chance.
+#: General relations, the most informative first. Each must hold wherever the answer is wrong, not in one case by
+#: chance.
 RELATIONS: tuple[Relation, ...] = (
     types_and_forms.no_return,
     types_and_forms.wrong_signature,
@@ -102,11 +103,11 @@ RELATIONS: tuple[Relation, ...] = (
     some_cases_only,
     names_given,
 )
-#: For answers that are right wherever they do not raise.
+#: The relations for answers that are right wherever they do not raise.
 OF_CRASHES = (types_and_forms.wrong_signature, shapes.of_shapes, values.first_batch_only, some_cases_only)
-#: For slips of the pen, such as a name that is not defined.
+#: The relations for coding slips, such as an undefined name.
 OF_SLIPS = (some_cases_only,)
-#: Exceptions that speak of a slip of the pen, whatever is to be computed.
+#: Exceptions that show a coding slip, whatever the exercise.
 SLIPS = frozenset(
     (
         *("NameError", "UnboundLocalError", "AttributeError", "SyntaxError", "IndentationError", "TabError"),
@@ -118,10 +119,10 @@ SLIPS = frozenset(
 def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
     """Name the mistake, or return None. `problems` has one entry per case; at least one is not None.
 
-    A known mistake is named when it answers every case as the student does. Failing that, when it does so on all
-    cases of the core, or on all failing cases: a second slip elsewhere then does not hide the first. An answer that is
-    the same number everywhere is said to be that, unless a known mistake gives it in every case. Where it raises, a
-    known mistake must raise the same, and agree in more than that.
+    A known mistake is named if it gives the student's results in every case. Failing that, it is named if it does so in
+    all core cases or in all failing cases, so that a second slip elsewhere does not hide it. If the answer is one
+    constant, that is the finding, unless a known mistake agrees in every case. If the answer raises, a known mistake
+    must raise the same exception and agree in something else as well.
     """
     count = min(len(calls), len(posed.cases))
     calls, problems = calls[:count], problems[:count]
@@ -153,7 +154,7 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
 
 
 def _of_ordinary(posed: Posed, calls: list[Call], problems: list[Problem | None], core: list[int]) -> Finding | None:
-    """The known mistake that answers the cases of the core so, and whether it does so elsewhere."""
+    """The known mistake that agrees in the core cases, with a note if it does not agree elsewhere."""
     found = known_mistake(posed, calls, problems, core, strict=False)
     if found is None or is_hunt(posed) or not is_refuted(posed, calls, found.slug, times=2):
         return found
@@ -161,7 +162,7 @@ def _of_ordinary(posed: Posed, calls: list[Call], problems: list[Problem | None]
 
 
 def _of_a_constant(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
-    """One number wherever no error is asked for: that it agrees with a known mistake in the core is then chance."""
+    """The answer is one number wherever no error is expected; a known mistake may then agree in the core by chance."""
     if any(call.failure is not None and case.raises is None for call, case in zip(calls, posed.cases, strict=False)):
         return None
     evidence = Evidence(posed, calls, problems)
@@ -169,7 +170,7 @@ def _of_a_constant(posed: Posed, calls: list[Call], problems: list[Problem | Non
 
 
 def _of_relations(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
-    """The first general relation that holds, of values wherever values are wrong: an error asked for is none."""
+    """The first general relation that holds. If any values are wrong, missing errors are ignored."""
     values = [p if case.raises is None else None for p, case in zip(problems, posed.cases, strict=False)]
     problems = values if any(values) else problems
     ordinary = [None if case.gradient else problem for case, problem in zip(posed.cases, problems, strict=False)]
@@ -184,13 +185,13 @@ def _of_relations(posed: Posed, calls: list[Call], problems: list[Problem | None
 
 
 def _slips(posed: Posed, calls: list[Call], indices: Sequence[int], anywhere: bool = False) -> bool:
-    """Does a slip of the pen end one of these calls, of the core unless `anywhere`?"""
+    """Whether a coding slip ends one of these calls, in the core unless `anywhere`."""
     ended = (i for i in indices if anywhere or posed.cases[i].criterion == posed.exercise.core)
     return any((failure := calls[i].failure) is not None and failure.type_name in SLIPS for i in ended)
 
 
 def _of_errors(posed: Posed, calls: list[Call], failing: list[int]) -> Finding | None:
-    """All is right but that an error which was asked for does not come, or another one comes in its place."""
+    """Everything is right except that an expected error is missing or is of another type."""
     for index in failing:
         wanted, failure = posed.cases[index].raises, calls[index].failure
         if wanted is None or (failure is not None and failure.type_name in (wanted.type_name, *SLIPS)):
@@ -202,9 +203,9 @@ def _of_errors(posed: Posed, calls: list[Call], failing: list[int]) -> Finding |
 
 
 def _of_symptoms(posed: Posed, problems: list[Problem | None], failing: list[int]) -> Finding | None:
-    """The first symptom that was found, in the words of the known mistake of this name, and what sets its cases apart.
+    """The first symptom found, in the words of the known mistake of that name.
 
-    What later cases show is the same design seen elsewhere: to tell of each sends from one cause to another.
+    Later symptoms are ignored: they usually have the same cause, and naming them would distract from it.
     """
     first = next((problems[index].slug for index in failing if problems[index].slug is not None), None)
     if first is None:
@@ -215,7 +216,7 @@ def _of_symptoms(posed: Posed, problems: list[Problem | None], failing: list[int
 
 
 def _of_gradients(problem: Problem, call: Call) -> Finding:
-    """The values are right and the gradients are not."""
+    """The values are right but the gradients are wrong."""
     if problem.kind == "detached" or (call.failure is not None and "numpy() on Tensor" in call.failure.message):
         return named("detached")
     if problem.slug == "nan-gradient":
@@ -224,21 +225,21 @@ def _of_gradients(problem: Problem, call: Call) -> Finding:
 
 
 # ---------------------------------------------------------------------------------------------------- known mistakes
-# That two functions raise does not make them the same: an exception speaks for a mistake only beside other evidence.
+# Two functions that both raise need not be the same: an exception supports a mistake only with other evidence.
 
 
 def known_mistake(
     posed: Posed, calls: list[Call], problems: list[Problem | None], indices: list[int], strict: bool
 ) -> Finding | None:
-    """The known mistake that agrees with the calls at `indices`: of several, the one that agrees most often elsewhere.
+    """Return the known mistake that agrees with the calls at `indices`, or the one of several that agrees most often.
 
-    Where two agree in all that was asked, nobody can tell which was made, and both are named.
+    If `strict` and two agree equally often, nobody can tell which was made, so the text names both.
     """
     found: list[tuple[int, Mistake]] = []
     for mistake in posed.exercise.mistakes:
         of = partial(posed.mistaken, mistake.slug)
         if not strict and not any(is_wrong(posed, i, of(i)) for i in indices):
-            continue  # a mistake that does not show in these cases cannot be what went wrong in them
+            continue  # a mistake that gives right results in these cases doesn't explain them
         agree = all(_agree(posed.cases[i], calls[i], problems[i], of(i), strict) for i in indices)
         if agree and _speaks(posed, calls, of, indices):
             also = sum(_agree(posed.cases[i], calls[i], problems[i], of(i), strict) for i in range(len(calls)))
@@ -254,9 +255,9 @@ def known_mistake(
 
 
 def is_refuted(posed: Posed, calls: Sequence[Call], slug: str | None, times: int = 1) -> bool:
-    """Does a known mistake answer otherwise than the student in so many cases in which both have an answer?
+    """Return whether a known mistake differs from the student in at least `times` cases in which both return a result.
 
-    Only answers of one shape are held against each other.
+    Only results of equal shapes are compared.
     """
     if slug not in {mistake.slug for mistake in posed.exercise.mistakes}:
         return False
@@ -267,7 +268,7 @@ def is_refuted(posed: Posed, calls: Sequence[Call], slug: str | None, times: int
             continue
         pairs = list(zip(leaves(call.value), leaves(mistaken.value), strict=False))
         if not all(np.shape(one) == np.shape(other) and _are_numbers(one, other) for one, other in pairs):
-            continue  # not a number says nothing of which mistake it is
+            continue  # NaN does not tell mistakes apart
         against += not all(same(one, other, max(tolerance(case), RTOL_FLOAT32)) for one, other in pairs)
     return against >= times
 
@@ -278,10 +279,10 @@ def _are_numbers(*values: object) -> bool:
 
 
 def _speaks(posed: Posed, calls: list[Call], of: Callable[[int], Outcome], indices: list[int]) -> bool:
-    """Calls that agree with a known mistake: do they say more than that both raise?
+    """Whether calls that agree with a known mistake show more than that both raise.
 
-    They do where a wrong value agrees, where both raise the same words each time, or where most cases do not raise:
-    to fail in just these few tells much.
+    They do if a wrong value agrees, if both raise the same message each time, or if fewer cases raise than return,
+    because raising in just these few is unlikely by chance.
     """
     raised = [i for i in indices if calls[i].failure is not None and posed.cases[i].raises is None]
     returned = [i for i in indices if calls[i].failure is None]
@@ -293,7 +294,7 @@ def _speaks(posed: Posed, calls: list[Call], of: Callable[[int], Outcome], indic
 
 
 def is_wrong(posed: Posed, index: int, outcome: Outcome) -> bool:
-    """Does what one of our functions did with a case differ from what was expected?"""
+    """Return whether one of the course's functions is wrong in a case."""
     case, expected = posed.cases[index], posed.expected[index]
     if outcome.made is not None:
         return True
@@ -305,7 +306,7 @@ def _agree(case: Case, call: Call, problem: Problem | None, outcome: Outcome, st
         return call.failure is not None and call.failure.type_name == outcome.failure
     if problem is not None and problem.kind == "warned" and not outcome.warned:
         return False
-    # With wrong values nobody looks at what was made, and of mistakes no lines are counted.
+    # If values are wrong, the tensors made are not checked; lines of mistakes are not counted.
     looked = (problem is None or problem.kind == "made") and not case.lines
     if strict and looked and (problem is not None) != (outcome.made is not None):
         return False

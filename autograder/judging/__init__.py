@@ -1,1 +1,1 @@
-"""From answers to verdicts: cases and what is right, comparison, which mistake it is."""
+"""Turns answers into marks: draws the cases, compares each result with the expected one and scores it."""

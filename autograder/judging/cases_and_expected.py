@@ -1,4 +1,4 @@
-"""A posed exercise: its cases, what was expected, what our own functions answer, and what is wrong with a call."""
+"""Holds the cases of an exercise with their expected outcomes, and finds what is wrong with each call."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from .compare_results import Problem, find_gradient_problem, find_problem, flat,
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one of our own functions did with one case: a value, or the name of an exception; and if NumPy warned.
+    """What one of the course's own functions did with one case: a value, or the name of an exception.
 
     said: the exception's message.
-    made: in a case that watches them, the tensors it made on the way, and once looked at what is wrong with them.
+    warned: whether NumPy warned.
+    made: in a case with `watch`, the tensors that it made; once `Exercise.made` has seen them, what is wrong with them.
     """
 
     value: Any = None
@@ -36,7 +37,8 @@ class Outcome:
 class Posed:
     """One exercise with its cases drawn and its expected outcomes known.
 
-    ask: calls one of our own functions on a case: `ask(function, case, precise)`; precise raises float32 to float64.
+    ask: calls one of the course's functions on a case: `ask(function, case, precise)`; precise raises float32 to
+        float64.
     again: calls many functions on the same cases; see `Again`.
     """
 
@@ -44,19 +46,20 @@ class Posed:
         self.exercise, self.cases, self._ask, self._again = exercise, list(cases), ask, again
         self.expected = [self._outcome(exercise.reference, case, precise=True) for case in self.cases]
         self._mistaken: dict[tuple[str, int], Outcome] = {}
-        #: The exercise with cases of equal sizes, where it has any: changed programs are tried on them, too.
+        #: The exercise with cases of equal sizes, or None where it has none; a repair must pass these, too.
         self.probes: Posed | None = None
-        #: The exercise without the cases that every exercise is asked: enough to explain what is wrong in its own.
+        #: The exercise without the general cases: the diagnosis uses it if one of the exercise's own cases fails.
         self.own: Posed = self
         self._varied: dict[tuple[Hashable, int], Outcome] = {}
-        #: What was found out about this posing and is asked for again.
+        #: Caches what is found out about this posed exercise.
         self.notes: dict[Any, Any] = {}
         self._weighed = False
 
     def weigh(self) -> None:
-        """Give every case at least the tolerance that rounding asks for, once.
+        """Raise the tolerance of each case to what rounding needs, once.
 
-        Few answers need it, so it waits for the first that is off: whoever is right within less is right with more.
+        It runs only after a call has failed, because few answers need it. What passes with less tolerance passes with
+        more.
         """
         if self._weighed or self.exercise.examine is not None:
             return
@@ -74,13 +77,13 @@ class Posed:
             self.own.cases, self.own._weighed = cases[: len(self.own.cases)], True
 
     def part(self, indices: Sequence[int]) -> Posed:
-        """The same exercise with some of its cases, each to be asked once."""
+        """Return the same exercise with some of its cases, each to be called once."""
         part = self._with([replace(self.cases[index], once=True) for index in indices], indices)
         part.probes, part._weighed = None, True
         return part
 
     def keep_own(self, count: int) -> None:
-        """The first cases, so many, are the exercise's own."""
+        """Set `own` to the exercise with only its first `count` cases."""
         if count < len(self.cases):
             self.own = self._with(self.cases[:count], range(count))
 
@@ -91,35 +94,35 @@ class Posed:
         return part
 
     def mistaken(self, slug: str, index: int) -> Outcome:
-        """What the known mistake `slug` answers to one case."""
+        """Return the outcome of the known mistake `slug` on one case."""
         if (slug, index) not in self._mistaken:
             wrong = next(mistake.wrong for mistake in self.exercise.mistakes if mistake.slug == slug)
             self._mistaken[slug, index] = self._outcome(wrong, self.cases[index])
         return self._mistaken[slug, index]
 
     def varied(self, name: Hashable, function: Callable[..., Any], index: int) -> Outcome:
-        """What another of our functions answers to one case; kept by name, since a class makes the same mistakes."""
+        """Return a mutant's outcome on one case, cached by name because many students make the same mistake."""
         if (name, index) not in self._varied:
             self._varied[name, index] = self.tried(function, index)
         return self._varied[name, index]
 
     def ask(self, function: Callable[..., Any], case: Case) -> Outcome:
-        """What one of our functions answers to a case, as it comes."""
+        """Return the outcome of one of the course's functions on a case, with its results as they are."""
         return self._ask(function, case, precise=True)
 
     def tried(self, function: Callable[..., Any], index: int) -> Outcome:
-        """The same, not kept: what is tried once and fails is needed by nobody."""
+        """Return a function's outcome on one case without caching it."""
         found = self._again.ask(function, self.cases[index])
         if found.failure is None:
             found = replace(found, value=flat(self.exercise.returns, found.value), made=None)
         return found
 
     def quietly(self) -> AbstractContextManager[None]:
-        """Inside, many functions may be tried."""
+        """Return a context in which many functions may be tried."""
         return self._again.quietly()
 
     def reference_on(self, case: Case) -> Outcome:
-        """What the reference answers to another case than those that were drawn."""
+        """Return the reference's outcome on a case that was not drawn."""
         return self._outcome(self.exercise.reference, case, precise=True)
 
     def _outcome(self, function: Callable[..., Any], case: Case, precise: bool = False) -> Outcome:
@@ -131,12 +134,12 @@ class Posed:
         return replace(found, made=None)
 
 
-#: A message that names more numbers than this names everything, and so nothing.
+#: An error message with more numbers than this names everything, so it doesn't show that the student knows the cause.
 NUMBERS_CAP = 20
 
 
 def in_our_terms(posed: Posed, case: Case, call: Call) -> Call:
-    """A call with arrays for tensors, and one flat tuple of results."""
+    """Return a call with tensors as arrays and nested results as one flat tuple."""
     exercise = posed.exercise
 
     def plain(value: Any) -> Any:
@@ -151,23 +154,23 @@ def in_our_terms(posed: Posed, case: Case, call: Call) -> Call:
 
 
 def all_in_our_terms(posed: Posed, calls: Sequence[Call]) -> list[Call]:
-    """The calls of all cases with arrays for tensors."""
+    """Return the calls of all cases with tensors as arrays."""
     return [in_our_terms(posed, case, call) for case, call in zip(posed.cases, calls, strict=False)]
 
 
 def problems_of(posed: Posed, calls: list[Call]) -> list[Problem | None]:
-    """What is wrong with each call; what is off is looked at again with the tolerance that rounding asks for."""
+    """Return each call's problem or None. If any call fails, all are compared again with tolerance for rounding."""
     cases = posed.cases
     problems = [problem_of(posed, index, calls) for index in range(len(cases))]
     if any(problems):
         posed.weigh()
-    if posed.cases is not cases:  # another thread may have been first
+    if posed.cases is not cases:  # another thread may have called `weigh` first
         problems = [problem_of(posed, index, calls) for index in range(len(cases))]
     return problems
 
 
 def latest_is_off(posed: Posed, calls: list[Call]) -> bool:
-    """Whether the last of these calls is wrong, and not by rounding."""
+    """Return whether the last of these calls is wrong by more than rounding."""
     index = len(calls) - 1
     told = [*calls[:index], in_our_terms(posed, posed.cases[index], calls[index])]
     if problem_of(posed, index, told) is None:
@@ -194,7 +197,7 @@ def problem_of(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
     if call.failure is not None:
         return Problem("raised", f"it raised {call.failure.described(exercise.name)}")
     if case.gradient and GRADIENTS not in exercise.credit and _has_no_gradients(call.value):
-        return None  # a number may come back
+        return None  # the result may be a plain number
     if case.gradient:
         return find_gradient_problem(_names(posed, case), call.value, expected.value, case)
     if exercise.examine is not None and call.value is not None:
@@ -217,7 +220,7 @@ def _has_no_gradients(value: Any) -> bool:
 
 
 def _names(posed: Posed, case: Case) -> list[str]:
-    """The floating inputs of a case, in order, as the student knows them: X, params["W_Q"]."""
+    """The names of a case's floating inputs, in order, as the student knows them: X, params["W_Q"]."""
     parameters = list(inspect.signature(posed.exercise.reference).parameters)
     named = {**dict(zip(parameters, case.args, strict=False)), **case.kwargs}
     return [name for key, value in named.items() for name in _paths(key, value)]
@@ -235,6 +238,6 @@ def _paths(name: str, value: Any) -> Iterator[str]:
 
 
 def all_right(posed: Posed, calls: Sequence[Call]) -> bool:
-    """Whether nothing is wrong with any of these calls."""
+    """Return whether all of these calls are right."""
     told = all_in_our_terms(posed, calls)
     return not any(problem_of(posed, index, told) for index in range(len(told)))

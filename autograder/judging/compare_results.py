@@ -1,4 +1,4 @@
-"""Compares what came back with what was expected, and says what differs; rounding alone is no difference."""
+"""Compares a result with the expected one and says what differs by more than rounding."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from ..exercises.kit.exercise_records import OF_INPUTS, RTOL_FLOAT64, Case, Leaf
 from ..safe_text import spoken, verb
 from ..worker.encode_values import Foreign, Tensor, leaves, map_leaves
 
-#: Directions in which the inputs are moved, and how much further the second time.
+#: How many random directions the inputs are moved in, and how much larger the second step is.
 DIRECTIONS, FURTHER = 3, 64
-#: Another order of operations, and sums in a loop, cost a few times what the last digits of the inputs do.
+#: Another order of operations, or sums in a loop, may change a result several times as much as a move of the inputs
+#: does.
 SAFE = 16
-#: No tolerance is larger.
+#: The largest tolerance.
 LOOSEST = 0.05
 
 
 def rounding_tolerance(ask: Callable[[Case, bool], Any], case: Case, expected: Any, enough: float) -> float:
-    """A relative tolerance that no right answer to `case` exceeds by rounding; 0 where rounding has no say.
+    """Return a relative tolerance that no correct answer to `case` exceeds by rounding.
 
-    enough: the tolerance that the case has; where one look shows that it is far from needed, that is all.
+    It is 0 if no input is floating, if `enough` clearly suffices, or if the result jumps, as at a deliberate tie, so
+    that a smaller step changes it as much.
 
-    It has none where the result jumps, as where a tie was drawn on purpose: then a smaller move moves it as far.
-
-    ask: what the reference answers to a case; the flag asks for float64 throughout. None where it raises.
+    ask: returns the reference's value on a case; its flag asks for float64 throughout. It returns None where the
+        reference raises.
+    enough: the tolerance of the case.
     """
     digit = max((_digit(value) for value in leaves((case.args, case.kwargs))), default=0.0)
     if not digit:
@@ -50,12 +52,12 @@ def rounding_tolerance(ask: Callable[[Case, bool], Any], case: Case, expected: A
 
 
 def _digit(value: Any) -> float:
-    """One unit in the last digit of a floating array, relative to its numbers; 0 for all else."""
+    """The machine epsilon of a floating array's dtype; 0 for anything else."""
     return float(np.finfo(value.dtype).eps) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else 0.0
 
 
 def _moved(case: Case, rng: np.random.Generator, step: float) -> Case:
-    """The case with each floating number up or down by about `step`, relative to it."""
+    """The case with each floating number changed by a relative step of about `step`, up or down."""
 
     def move(value: Any) -> Any:
         if not _digit(value):
@@ -69,7 +71,7 @@ def _moved(case: Case, rng: np.random.Generator, step: float) -> Case:
 
 
 def _distance(answer: Any, expected: Any) -> float:
-    """The largest difference of two results, of each part relative to its largest entry."""
+    """The largest difference between two results, each part relative to its largest entry."""
     one, other, worst = list(leaves(answer)), list(leaves(expected)), 0.0
     if len(one) != len(other):
         return 0.0
@@ -89,7 +91,7 @@ def _distance(answer: Any, expected: Any) -> float:
 
 RTOL_FLOAT32 = 5e-5
 FLOOR = 1e-12
-#: Beyond this no relation is taken to hold, unless the case's own tolerance is larger.
+#: The largest tolerance for recognising a relation, unless the case's own tolerance is larger.
 SLACK = 100 * RTOL_FLOAT32
 
 WORDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "c": "complex"}
@@ -97,20 +99,20 @@ WORDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "c": "complex"}
 
 @dataclass(frozen=True)
 class Misfit:
-    """A result whose tuples are not the expected ones, in words."""
+    """A result whose nested tuples have the wrong structure, described in words."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why one answer to one case is not right.
+    """Why one call of an answer is wrong.
 
     kind: "none", "type", "tuple", "shape", "dtype", "precision", "nan", "values", "raised", "not-raised", "warned",
-        "made", "detached", "gradient", "examined".
+        "made", "detached", "gradient", "examined", "unanswered".
     text: the same in words, without any expected number.
-    leaf: the index of the result it is about.
-    slug: the mistake, where whoever found the problem knows its name.
+    leaf: the index of the wrong result.
+    slug: the mistake, if it is already known.
     """
 
     kind: str
@@ -120,7 +122,7 @@ class Problem:
 
 
 def tolerance(case: Case) -> float:
-    """The relative tolerance of a case, from the precision of its inputs unless the case names one."""
+    """Return the relative tolerance of a case: its own, or one that follows from the precision of its inputs."""
     if case.rtol is not None:
         return case.rtol
     floats = _float_dtypes(case)
@@ -128,7 +130,7 @@ def tolerance(case: Case) -> float:
 
 
 def slack(case: Case, times: float) -> float:
-    """So many times the tolerance, for what is near to being explained, but never so much that all is near."""
+    """Return `times` the tolerance, capped at SLACK, for relations that hold only approximately."""
     rtol = tolerance(case)
     return max(rtol, min(times * rtol, SLACK))
 
@@ -139,7 +141,7 @@ def _float_dtypes(case: Case) -> list[np.dtype]:
 
 
 def flat(returns: Leaf | tuple[Any, ...], value: Any) -> Any:
-    """A result with tuples in tuples as one flat tuple; a `Misfit` where its tuples are others than asked for."""
+    """Return nested results as one flat tuple, or a `Misfit` if their structure is not the expected one."""
     if isinstance(returns, Leaf) or all(isinstance(item, Leaf) for item in returns) or value is None:
         return value
     parts = _parts(returns, value)
@@ -157,7 +159,7 @@ def _parts(returns: Leaf | tuple[Any, ...] | list[Any], value: Any) -> tuple[Any
 
 
 def form_of(returns: Leaf | tuple[Any, ...] | list[Any]) -> str:
-    """What is to come back, in tuples and lists: (the logits, [(the keys, the values)])."""
+    """Return the expected structure in words: (the logits, [(the keys, the values)])."""
     if isinstance(returns, Leaf):
         return returns.name
     inner = ", ".join(map(form_of, returns))
@@ -165,7 +167,7 @@ def form_of(returns: Leaf | tuple[Any, ...] | list[Any]) -> str:
 
 
 def find_gradient_problem(names: list[str], value: Any, expected: tuple[Any, ...], case: Case) -> Problem | None:
-    """The first thing that is wrong with the gradients of all floating inputs, which `names` names in order."""
+    """Return the first problem of the gradients of the floating inputs, which `names` lists in order, or None."""
     if isinstance(value, tuple) and not value:
         return Problem("detached", "no gradient flows from the result to any input")
     if not isinstance(value, tuple) or len(value) != len(expected):
@@ -191,7 +193,7 @@ def find_gradient_problem(names: list[str], value: Any, expected: tuple[Any, ...
 def find_problem(
     leaves: tuple[Leaf, ...], many: bool, value: Any, expected: Any, case: Case, library: str = "numpy"
 ) -> Problem | None:
-    """The first thing that is wrong with `value`, or None. `many` says that a tuple is expected."""
+    """Return the first problem of `value`, or None. `many` means that a tuple is expected."""
     if value is None:
         return Problem("none", "it returned None")
     if isinstance(value, Misfit):
@@ -331,9 +333,9 @@ def _text_problem(leaf: Leaf, index: int, value: Any, expected: str) -> Problem 
 
 
 def close(value: np.ndarray, expected: np.ndarray, rtol: float) -> bool:
-    """Equal up to `rtol` times the largest finite entry that is expected. Shapes must be equal.
+    """Return whether two arrays are equal up to `rtol` times the largest finite expected entry; shapes must match.
 
-    NaN is never close, and an infinite entry only to itself.
+    NaN is never close; an infinite entry is close only to itself.
     """
     if value.shape != expected.shape:
         return False
@@ -343,7 +345,7 @@ def close(value: np.ndarray, expected: np.ndarray, rtol: float) -> bool:
 
 
 def differing(value: np.ndarray, expected: np.ndarray, rtol: float) -> np.ndarray:
-    """Which entries differ by more than `rtol` times the largest finite entry that is expected."""
+    """Return which entries differ by more than `rtol` times the largest finite expected entry."""
     scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
     with np.errstate(invalid="ignore"):
         near = np.isfinite(value) & (np.abs(value - expected) <= rtol * scale + FLOOR)
@@ -351,7 +353,7 @@ def differing(value: np.ndarray, expected: np.ndarray, rtol: float) -> np.ndarra
 
 
 def same(one: Any, other: Any, rtol: float) -> bool:
-    """Do two answers agree, as when an answer is held against a known mistake? Here NaN equals NaN."""
+    """Return whether two answers agree, as when one is compared with a known mistake; here NaN equals NaN."""
     if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
         return (
             type(one) is type(other)
@@ -390,7 +392,7 @@ def _is_many(value: Any) -> bool:
 
 
 def describe(value: Any, deep: int = 2) -> str:
-    """The type of an answer, in words; of tuples and lists in one another, so many levels of them."""
+    """Return the type of a result in words, with `deep` levels of nested tuples and lists."""
     if value is None:
         return "None"
     if isinstance(value, np.ndarray):

@@ -1,7 +1,7 @@
-"""Where a wrong result differs, small enough for a picture, and without a number that was expected.
+"""Picks the part of a wrong result that the feedback shows as a picture, without any expected number.
 
-A mark for each entry, beside the student's own number, would say what was asked for where only two values are
-possible, as in a mask. There a whole row has one mark: whether anything in it differs.
+Where only two expected values are possible, as in a mask, a mark for each entry next to the student's number would give
+the expected value away. Such a result has one mark for each row: whether anything in it differs.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ..records import Call, Where
 from .cases_and_expected import Posed
 from .compare_results import Problem, differing, tolerance
 
-#: Rows and columns that are shown at most.
+#: The largest number of rows and columns that are shown.
 MOST = 12
-#: What a letter of `Where.marks` says of an entry. MISSING, EXTRA and OPEN are for shapes that differ.
+#: The letters of `Where.marks`. MISSING, EXTRA and OPEN are for shapes that differ.
 RIGHT, WRONG, ODD, IN_ROW, MISSING, EXTRA, OPEN = "=xn~-+."
-#: The sizes that are counted in words, as cases name them.
+#: What the feedback calls an axis of this size; the keys are the names of sizes in the cases.
 AXES = {"B": "sequence", "batch": "sequence", "h": "head", "g": "key-value head"}
-#: Letters of a number that is shown.
+#: The largest number of characters of a shown number.
 LONGEST = 8
 
 
 def first_where(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | None]) -> Where | None:
-    """Of the first case that fails: where its result differs. None where a picture would show nothing.
+    """Return where the result of the first failing case differs, or None if a picture would show nothing.
 
-    That none can be made costs nobody a mark.
+    It never raises, so that a missing picture costs nobody a mark.
     """
     index = next((index for index, problem in enumerate(problems) if problem is not None), None)
     if index is None or problems[index].kind not in ("values", "shape", "nan") or posed.cases[index].gradient:
@@ -45,7 +45,7 @@ def first_where(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem 
 
 
 def where(case: Case, name: str, value: Any, expected: Any) -> Where | None:
-    """One result beside the expected one, which it differs from. None for single numbers, texts and what is empty."""
+    """Compare one wrong result with the expected one. Returns None for single numbers, texts and empty results."""
     if isinstance(value, list):
         value, expected = np.array(value, object), np.array(expected, object)
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufO":
@@ -54,7 +54,7 @@ def where(case: Case, name: str, value: Any, expected: Any) -> Where | None:
     if not value.size or not value.ndim or value.ndim != expected.ndim:
         return None
     if value.shape == expected.shape and value.shape[-1] == 1 and _of_two(expected):
-        return None  # a row's mark would be that of its only entry
+        return None  # each row has one entry, so its mark would give the expected value away
     first: tuple[int, ...] = (0,) * value.ndim
     if value.shape == expected.shape:
         off = _differs(value, expected, tolerance(case))
@@ -73,20 +73,20 @@ def where(case: Case, name: str, value: Any, expected: Any) -> Where | None:
 
 
 def _differs(value: np.ndarray, expected: np.ndarray, rtol: float) -> np.ndarray:
-    """Which entries differ, as `compare.close` has it."""
+    """Which entries differ, by the rule of `compare_results.close`."""
     if value.dtype.kind != "f" and expected.dtype.kind != "f":
         return np.asarray(value != expected, bool)
     return differing(value.astype(np.float64), expected.astype(np.float64), rtol)
 
 
 def _start(first: Sequence[int], sizes: Sequence[int]) -> tuple[int, int]:
-    """The first row and column shown: those of index 0, unless the first entry that differs lies too far from them."""
+    """The first row and column shown: 0, or more if the first wrong entry would not be in the picture otherwise."""
     row, column = (0 if place < MOST else min(place, size - MOST) for place, size in zip(first, sizes, strict=True))
     return row, column
 
 
 def _table(array: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
-    """The last two axes at one place of the others; a vector is one row."""
+    """The last two axes at one index of the leading ones; a vector becomes one row."""
     return array[leading] if array.ndim > 1 else array[None]
 
 
@@ -109,7 +109,7 @@ def _of_values(
 
 
 def _of_two(expected: np.ndarray) -> bool:
-    """Whether no more than two values occur in what was expected."""
+    """Whether the expected array has at most two distinct values."""
     if expected.dtype.kind == "b":
         return True
     least, most = expected.min(), expected.max()
@@ -127,7 +127,7 @@ def _of_shapes(own: Sequence[int], asked: Sequence[int]) -> tuple[str, ...]:
 
 
 def _number(entry: Any) -> str:
-    """A student's number in a few letters."""
+    """A student's number in at most LONGEST characters."""
     if isinstance(entry, np.ndarray):
         entry = entry.item()
     if isinstance(entry, bool):
@@ -143,7 +143,7 @@ def _number(entry: Any) -> str:
 
 
 def _axis(case: Case, axis: int, size: int, place: int) -> str:
-    """One place of one axis, in words where the sizes of the case tell what it counts."""
+    """One index of one axis, in words if the case's sizes tell which axis it is."""
     names = [name for name, number in case.sizes.items() if number == size]
     if len(names) == 1 and names[0] in AXES:
         return f"{AXES[names[0]]} {place}"

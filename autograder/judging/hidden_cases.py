@@ -1,6 +1,6 @@
-"""One grading run's questions: cases drawn from a secret seed, with what the references and known mistakes answer.
+"""Draws the hidden cases of one grading run from a secret seed and computes the expected outcomes.
 
-A challenge is drawn once for a whole class, so the references are computed once however many submissions there are.
+A challenge is drawn once for a whole class, so each reference runs once, however many submissions there are.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from .cases_and_expected import Posed
 from .compare_results import tolerance
 from .reference_calls import Again, outcome
 
-#: So many cases of each criterion are asked again: good conduct shows in few, and each repetition costs two calls.
+#: How many cases of each criterion are called twice: side effects show in a few, and each repetition costs two calls.
 REPEATED = 2
-#: Of torch answers in float64: a constant such as `torch.tensor(d).sqrt()` is a float32, and that is no mistake.
+#: For torch answers in float64, because a constant such as `torch.tensor(d).sqrt()` is float32, which is no mistake.
 RTOL_TORCH = 1e-6
-#: Of a gradient in float64, relative to its largest entry.
+#: For a gradient in float64, relative to its largest entry.
 RTOL_GRADIENT = 2e-6
 
 
 def pose(exercise: Exercise, seed: int) -> Posed:
-    """An exercise with the cases of one seed. Raises ValueError where its declaration contradicts itself."""
+    """Draw an exercise's cases from a seed. Raises ValueError if the exercise's declaration contradicts itself."""
     generator = np.random.default_rng([seed, zlib.crc32(exercise.name.encode())])
     drawn = list(exercise.draw(generator))
     if not drawn:
@@ -45,7 +45,7 @@ def pose(exercise: Exercise, seed: int) -> Posed:
     if GRADIENTS in exercise.credit:
         cases.append(_gradient_case(cases[0]))
     if isinstance(exercise.returns, Leaf) and exercise.returns.kind == "bool":
-        # Whoever counts the calls could else answer yes or no by the place alone.
+        # Otherwise an answer that counts its calls could tell from the order alone whether to return True.
         cases = [cases[index] for index in generator.permutation(len(cases))]
     cases, general = _repeated_in_part(cases), [replace(case, once=True) for case in general]
     posed = Posed(exercise, [*cases, *general], partial(outcome, library=exercise.library), Again(exercise.library))
@@ -64,7 +64,7 @@ def pose(exercise: Exercise, seed: int) -> Posed:
 
 
 def _repeated_in_part(cases: list[Case]) -> list[Case]:
-    """The same cases, all but the first few of each criterion to be asked once."""
+    """The same cases; all but the first few of each criterion are called once."""
     count: Counter[str] = Counter()
     found = []
     for case in cases:
@@ -74,9 +74,9 @@ def _repeated_in_part(cases: list[Case]) -> list[Case]:
 
 
 def _asked_everywhere(exercise: Exercise, seed: int) -> list[Case]:
-    """What every exercise is asked beside its own cases, where the reference takes it.
+    """The general cases, which every exercise has, as far as the reference accepts them.
 
-    The plainest case is drawn anew: to be asked twice for the same is a matter of good conduct, not of values.
+    The first case is drawn again, because the same inputs twice would test for side effects rather than values.
     """
     if exercise.general is None:
         return []
@@ -87,7 +87,7 @@ def _asked_everywhere(exercise: Exercise, seed: int) -> list[Case]:
 
 
 def _probes(exercise: Exercise, seed: int) -> Posed | None:
-    """The exercise with cases of equal sizes, if such can be drawn and the reference takes them."""
+    """The exercise with cases of equal sizes, if it declares some and the reference accepts them."""
     generator = np.random.default_rng([seed, zlib.crc32(exercise.name.encode()), 1])
     drawn = list(exercise.probes(generator)) if exercise.probes is not None and exercise.examine is None else []
     cases = [_with_leeway(case) if exercise.library == "torch" else case for case in drawn]
@@ -96,32 +96,32 @@ def _probes(exercise: Exercise, seed: int) -> Posed | None:
 
 
 class Challenge:
-    """The posed exercises of any unit, all from one seed, each drawn when it is first needed."""
+    """The posed exercises of any unit, drawn from one seed when they are first needed."""
 
     def __init__(self, seed: int | None = None) -> None:
         self.seed = secrets.randbits(128) if seed is None else seed
         self._posed: dict[str, Posed] = {}
 
     def posed(self, function: str, unit: str = "") -> Posed:
-        """One exercise; `unit` is where to look for it first."""
+        """Return one posed exercise; `unit` is searched first."""
         if function not in self._posed:
             self._posed[function] = pose(find_exercise(function, unit), self.seed)
         return self._posed[function]
 
     def unit(self, unit: str) -> list[Posed]:
-        """The posed exercises of a unit of the course."""
+        """Return the posed exercises of a unit of the course."""
         return [self.posed(function, unit) for function in exercises(unit)]
 
     def draw(self, assignment: Assignment) -> None:
-        """Draw whatever an assignment asks, before anything is asked."""
+        """Draw all exercises of an assignment before any answer runs."""
         for function in assignment.exercises:
             self.posed(function, assignment.name)
 
 
 def _with_twin(cases: list[Case], reference: Callable[..., Any]) -> list[Case]:
-    """Add a second case with the shapes of the first and other numbers, right behind it.
+    """Add a second case with the shapes of the first and other numbers, right after it.
 
-    A function that keeps its answers by shape, or by some of its arguments, is right on everything else.
+    It catches a function that caches its results by shape or by some of its arguments, which passes everything else.
     """
     first = cases[0]
     args = tuple(map_leaves(value, _reversed) for value in first.args)
@@ -137,7 +137,7 @@ def _with_leeway(case: Case) -> Case:
 
 
 def _neighbours(first: Case, names: list[str]) -> list[Case]:
-    """The first case of a function of counts, with one count after the other larger by 1. names: its parameters'."""
+    """The first case of a function of counts, with one count at a time increased by 1. names: its parameters."""
     found = []
     sizes_of = list(first.sizes) if len(first.sizes) == len(first.args) else names
     for position, value in enumerate(first.args):
@@ -164,7 +164,7 @@ def _reversed(value: Any) -> Any:
 
 
 def _gradient_case(first: Case) -> Case:
-    """The case that asks for the gradients of the first one's inputs, in float64."""
+    """The case that asks for the gradients with respect to the first case's inputs, in float64."""
 
     def precise(value: Any) -> Any:
         if isinstance(value, np.ndarray) and value.dtype.kind == "f":

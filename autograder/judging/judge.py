@@ -1,6 +1,6 @@
-"""From what a function answered to its marks: which cases are right, and what that earns.
+"""Marks an answer: which cases are right, and what share of the points that earns.
 
-The judge holds the expected outcomes and never runs a student's code. Its messages name cases, shapes and places,
+The grader keeps the expected outcomes and never runs a student's code. Its messages name cases, shapes and indices,
 never an expected number.
 """
 
@@ -19,23 +19,23 @@ from .side_effects import misconduct, miscounted
 
 
 def without_answer(posed: Posed, verdict: str, message: str) -> Verdict:
-    """A verdict of no points, for what could not or may not be asked."""
+    """Return a verdict of no points for an answer that could not or may not be called."""
     exercise = posed.exercise
     return Verdict(exercise.unit, exercise.name, 1.0, 0.0, verdict, None, message)
 
 
 def mark(posed: Posed, answer: Answer) -> Verdict:
-    """Compare every case with what was expected: kind of verdict, criteria and score. No mistake is named."""
+    """Return the kind of verdict, the criteria and the score of an answer, without naming a mistake."""
     with np.errstate(all="ignore"):
         return compare(posed, answer).verdict
 
 
 @dataclass(frozen=True)
 class Marked:
-    """An answer beside what was expected.
+    """An answer with its verdict, and with what the diagnosis needs to explain it.
 
-    verdict: its marks; its message as well, where nothing is to be explained. posed, answer: what is to be explained,
-    with the calls and problems of just these cases.
+    verdict: the marks; its message is empty if the diagnosis is still to find one.
+    posed, answer, calls, problems: the cases to be explained, with the calls and problems of just these cases.
     """
 
     verdict: Verdict
@@ -47,7 +47,7 @@ class Marked:
 
 
 def compare(posed: Posed, answer: Answer) -> Marked:
-    """Compare every case with what was expected, and mark it."""
+    """Compare every case with the expected outcome and mark the answer."""
     exercise = posed.exercise
     if answer.status == "missing":
         reason = answer.reason or f"Your notebook has no function {exercise.name} yet."
@@ -81,9 +81,9 @@ def compare(posed: Posed, answer: Answer) -> Marked:
 
 
 def _explained(posed: Posed, answer: Answer, problems: list[Problem | None]) -> tuple[Posed, Answer]:
-    """What is to be explained: the exercise's own cases, if one of them is wrong, and else all that is asked.
+    """The exercise's own cases if one of them fails, else all cases.
 
-    An axis of one entry forgives a lot, and what it lets pass says nothing of an answer.
+    General cases tell less, because an axis of length 1 hides many mistakes.
     """
     count = len(posed.own.cases)
     if not any(problems[:count]):
@@ -92,7 +92,7 @@ def _explained(posed: Posed, answer: Answer, problems: list[Problem | None]) -> 
 
 
 def _is_whole(posed: Posed, answer: Answer) -> bool:
-    """Whether it was asked everything, repetitions included: good conduct cannot be seen sooner."""
+    """Whether every case was called, repetitions included; only then can side effects be judged."""
     calls = answer.calls
     return (
         answer.status == "answered"
@@ -112,12 +112,12 @@ def _criteria(posed: Posed, problems: list[Problem | None], well_conducted: bool
 
 
 def passed_in_words(criteria: Sequence[Criterion]) -> str:
-    """How many cases of each criterion passed, in a sentence."""
+    """Return a sentence that says how many cases of each criterion passed."""
     return f"Passed: {', '.join(f'{each.name} {each.passed}/{each.total}' for each in criteria)}."
 
 
 def _score(posed: Posed, criteria: tuple[Criterion, ...]) -> float:
-    """The share earned: the first criterion is the core, and without it nothing is."""
+    """The share earned, which is 0 unless the first criterion, the core, is met."""
     if not criteria[0].met:
         return 0.0
     exercise = posed.exercise

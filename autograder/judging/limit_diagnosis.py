@@ -1,4 +1,4 @@
-"""A bound on what the search for a mistake may cost. The marks are settled before, and do not change."""
+"""Limits the processor time of a diagnosis. It runs after marking and changes no mark."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..running.grader_cpu_limit import Allowance, Overspent
 from .first_difference import first_where
 from .judge import Marked, passed_in_words
 
-#: Processor time for the mistake in one answer, that of its own process included.
+#: Processor time in seconds for diagnosing one answer, including the answer's own process.
 SECONDS = 5.0
 STOPPED = "The search for the mistake took too long and was stopped."
 
 
 def named_in_time(marked: Marked, explain: Callable[[Callable[[Verdict], None]], Verdict]) -> Verdict:
-    """The verdict with the words that `explain` finds. Where that takes too long, the last that it had kept.
+    """Return the verdict that `explain` words, or the last that it kept if the time runs out.
 
-    explain: is given a function that keeps a verdict which is good enough, should there be no time for a better one.
+    explain: called with a function that keeps a provisional verdict, in case there is no time for a better one.
     """
     kept: list[Verdict] = []
     try:
@@ -28,7 +28,7 @@ def named_in_time(marked: Marked, explain: Callable[[Callable[[Verdict], None]],
 
 
 def _unnamed(marked: Marked) -> Verdict:
-    """The verdict with the first case that fails."""
+    """The verdict with a message that names only the first failing case."""
     failing = ((case, problem) for case, problem in zip(marked.posed.cases, marked.problems, strict=False) if problem)
     seen = next((f"{FIRST_SEEN} “{case.label}”: {problem.text}." for case, problem in failing), "")
     advice = f"{STOPPED} {seen}".strip()

@@ -1,4 +1,4 @@
-"""Calls the reference and other functions of ours on a case, once or many times."""
+"""Calls the reference and other functions of the course on a case, once or many times."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ..worker.encode_values import leaves, map_leaves
 from ..worker.torch_calls import Watch, activation
 from .cases_and_expected import Outcome
 
-#: Where our own functions print, what they warn of and torch's number of threads belong to the whole process.
+#: Printing, warnings and torch's number of threads belong to the whole process, so only one thread may use them.
 one_at_a_time = threading.RLock()
 
 
 def outcome(function: Callable[..., Any], case: Case, precise: bool = False, library: str = "numpy") -> Outcome:
-    """Call one of our own functions on fresh inputs; `precise` raises float32 inputs to float64 first.
+    """Call one of the course's functions on fresh inputs; `precise` first raises float32 inputs to float64.
 
-    Any thread may ask: a worker of a Dask cluster has several.
+    It is safe to call from any thread, such as those of a Dask worker.
     """
     with one_at_a_time:
         return _call_ours(function, case, precise, library)
@@ -85,7 +85,7 @@ def _fresh(value: Any, precise: bool, library: str) -> Any:
 
 
 def _takes_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as a torch answer sees it: tensors in, tensors out."""
+    """The function as a torch answer sees it: it takes and returns tensors."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return torch_functions.to_torch(function(*torch_functions.to_numpy(args), **torch_functions.to_numpy(kwargs)))
@@ -93,13 +93,13 @@ def _takes_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-#: Other arguments remember what they were asked: each call needs its own.
+#: Arguments of other types record their calls, so each call needs its own.
 _PLAIN = (np.ndarray, np.generic, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
 class _Ready:
-    """The inputs of a case, to be used many times. case: kept, so that nothing else gets its id."""
+    """A case's inputs, to be used many times. case: kept so that no other object gets the id of its arguments."""
 
     case: Case
     args: list[Any]
@@ -107,12 +107,12 @@ class _Ready:
     tensors: tuple[Any, ...]
 
     def written(self) -> int:
-        """How often tensors among the inputs were written to; arrays refuse it."""
+        """Return how often the input tensors were written to; the arrays are read-only."""
         return sum(tensor._version for tensor in self.tensors)
 
 
 class Again:
-    """Calls functions of our own on cases, as `outcome` does, without making the inputs anew each time."""
+    """Calls the course's functions on cases, as `outcome` does, without copying the inputs for each call."""
 
     def __init__(self, library: str) -> None:
         self._library = library
@@ -120,7 +120,7 @@ class Again:
 
     @contextlib.contextmanager
     def quietly(self) -> Iterator[None]:
-        """Many calls inside: printing, warnings and torch's number of threads belong to the whole process."""
+        """Return a context for many calls, in which printing, warnings and torch's threads are set once."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(one_at_a_time)
             stack.enter_context(warnings.catch_warnings())
@@ -132,7 +132,7 @@ class Again:
             yield
 
     def ask(self, function: Callable[..., Any], case: Case) -> Outcome:
-        """What a function answers to a case. To be called inside `quietly`."""
+        """Return a function's outcome on a case. Call it inside `quietly`."""
         key = id(case.args)
         if key not in self._ready:
             self._ready[key] = self._made(case)
@@ -150,12 +150,12 @@ class Again:
             found = Outcome(failure="ValueError", said=str(error))
         except Exception as error:
             found = Outcome(failure=type(error).__name__, said=str(error))
-        if ready.written() != before:  # it wrote into its input
+        if ready.written() != before:  # the function wrote into its input
             del self._ready[key]
         return found
 
     def _made(self, case: Case) -> _Ready | None:
-        """The inputs of a case, to be used many times; None where each call needs its own."""
+        """A case's inputs, to be used many times; None if each call needs its own."""
         given = list(leaves((*case.args, *case.kwargs.values())))
         if case.gradient or case.watch or any(not isinstance(leaf, _PLAIN) for leaf in given):
             return None

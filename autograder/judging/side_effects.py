@@ -1,4 +1,4 @@
-"""Good conduct: inputs stay, asking twice gives the same, functions and generators are used as the docstring says."""
+"""Checks for side effects: changed inputs, results that don't repeat, wrong use of given functions and generators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..worker.random_draws import mark_of
 from .cases_and_expected import Posed
 from .compare_results import same
 
-#: What draws from each global generator, for those who wrote it.
+#: What the feedback calls each global generator.
 GLOBAL = {
     "NumPy": "NumPy's global generator",
     "torch": "torch's global generator",
@@ -25,7 +25,7 @@ GLOBAL = {
 
 
 def misdrawn(posed: Posed, calls: Sequence[Call]) -> Finding | None:
-    """Is a generator drawn from that should not be, or not moved that should be?"""
+    """Return a finding if the function draws from the wrong generator, or moves the given one wrongly."""
     if generator_of(posed):
         found = _draws_needlessly(posed, calls) or _draws_from_a_copy(posed, calls) or _draws_more(posed, calls)
         return found or _moves_others(posed, calls)
@@ -33,7 +33,7 @@ def misdrawn(posed: Posed, calls: Sequence[Call]) -> Finding | None:
 
 
 def _moves_others(posed: Posed, calls: Sequence[Call]) -> Finding | None:
-    """It draws from a generator that all programs share, or seeds it."""
+    """The function draws from a generator that all code shares, or seeds it."""
     shared = next((GLOBAL[name] for call in calls for name in call.randomness), None)
     if shared is None or (_hands_over(posed) and not posed.exercise.own_draws):
         return None
@@ -47,7 +47,7 @@ def _shares(generator: str) -> str:
 
 
 def _draws_at_all(posed: Posed, calls: Sequence[Call]) -> Finding | None:
-    """Is anything left to chance where nothing is? A layer of PyTorch's draws as it is made, even if nobody asks."""
+    """The function draws where nothing is random; torch is exempt, because creating a PyTorch layer draws."""
     shared = next((GLOBAL[name] for call in calls for name in call.randomness if name != "torch"), None)
     if shared is None or _hands_over(posed):
         return None
@@ -55,7 +55,7 @@ def _draws_at_all(posed: Posed, calls: Sequence[Call]) -> Finding | None:
 
 
 def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
-    """It draws from the generator that it is handed where nothing is left to chance."""
+    """The function draws from the given generator in a case whose result needs no random number."""
     for index, call in enumerate(calls):
         if call.drew and call.failure is None and not _is_drawn_from(posed, index):
             case, generator = posed.cases[index].label, generator_of(posed)
@@ -67,7 +67,7 @@ def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
 
 
 def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
-    """What is due comes back wherever something is drawn, and the generator that is handed over stays where it was."""
+    """Wherever numbers are drawn the results are right, but the given generator has not moved."""
     drawn = _drawn_rightly(posed, calls)
     if not drawn or any(calls[index].drew is not False for index in drawn):
         return None
@@ -77,7 +77,7 @@ def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
 
 
 def _draws_more(posed: Posed, calls: Sequence[Call]) -> Finding | None:
-    """What is due comes back wherever something is drawn, and the generator is never left where it should be."""
+    """Wherever numbers are drawn the results are right, but the given generator never ends in the right state."""
     drawn = _drawn_rightly(posed, calls)
     if not drawn or any(calls[index].left in (None, posed.notes.get(("left", index))) for index in drawn):
         return None
@@ -87,14 +87,14 @@ def _draws_more(posed: Posed, calls: Sequence[Call]) -> Finding | None:
 
 
 def _drawn_rightly(posed: Posed, calls: Sequence[Call]) -> list[int]:
-    """The cases in which something is drawn, two or more, if what is due comes back in all of them; none otherwise."""
+    """The cases in which the reference draws, if there are at least two and all their results are right; else none."""
     drawn = [index for index, call in enumerate(calls) if call.failure is None and _is_drawn_from(posed, index)]
     right = all(same(calls[index].value, posed.expected[index].value, 1e-9) for index in drawn)
     return drawn if right and len(drawn) > 1 else []
 
 
 def _is_drawn_from(posed: Posed, index: int) -> bool:
-    """Whether the reference draws from a generator that a case hands over; how it leaves it is noted, too."""
+    """Whether the reference draws from a case's generator; it also notes the state in which that ends."""
     key = ("draws", index)
     if key not in posed.notes:
         moved: list[bool] = []
@@ -132,18 +132,18 @@ def why_not_repeatable(posed: Posed, calls: Sequence[Call]) -> str:
 
 
 def generator_of(posed: Posed) -> str:
-    """The name of the generator that is handed over, if one is."""
+    """Return the name of the argument that is a generator, or ""."""
     places = [place for place, value in enumerate(posed.cases[0].args) if isinstance(value, Rng)]
     return list(inspect.signature(posed.exercise.reference).parameters)[places[0]] if places else ""
 
 
 def _hands_over(posed: Posed) -> bool:
-    """Whether functions are handed over that may run in the same process, as in a notebook, and draw there."""
+    """Whether the cases pass functions that may run in the same process, as in a notebook, and draw there."""
     return any(isinstance(value, (DevicePart, HostFunction)) for case in posed.cases for value in case.args)
 
 
 def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
-    """Does the function change its inputs, answer differently when asked again, or change an earlier result?"""
+    """Return a finding if the function changes its inputs, doesn't repeat its result, or changes an earlier result."""
     for case, call in zip(posed.cases, calls, strict=False):
         given = leaves((*case.args, *case.kwargs.values()))
         inputs: list[Any] = [value for value in given if isinstance(value, np.ndarray) and value.ndim]
@@ -175,22 +175,22 @@ def _repeats(value: Any, again: Call) -> bool:
 
 
 def _odd(value: Any) -> bool:
-    """Is it a value that cannot be compared with itself, such as an object of a foreign type?"""
+    """Whether a value does not equal itself, such as an object of a foreign type."""
     return not same(value, value, 0.0)
 
 
 def names_of(posed: Posed) -> list[str]:
-    """The names of the arguments."""
+    """Return the names of the arguments."""
     return list(inspect.signature(posed.exercise.reference).parameters)
 
 
 def name_of(posed: Posed, place: int | str) -> str:
-    """The name of the argument at a place."""
+    """Return the name of the argument at a position."""
     names = names_of(posed)
     return names[place] if isinstance(place, int) and place < len(names) else str(place)
 
 
-# ------------------------------------------------------------------------------------------------- functions handed in
+# ----------------------------------------------------------------------------------------------------- given functions
 
 
 #: By case, the calls of a function that was passed in.
@@ -198,7 +198,7 @@ Seen = dict[int, list[HostCall]]
 
 
 def miscounted(posed: Posed, answer: Answer, calls: Sequence[Call]) -> Finding | None:
-    """Of an answer that is right: a function is called more often, or less, than the docstring says."""
+    """Return a finding if a correct answer calls a given function more or less often than the docstring says."""
     for place in sorted({place for _, place in answer.asked}, key=str):
         asked = {i: [each for each in answer.questions.get(i, ()) if each.place == place] for i in range(len(calls))}
         found = wrong_count(posed, place, asked, calls, range(len(calls)))
@@ -210,7 +210,7 @@ def miscounted(posed: Posed, answer: Answer, calls: Sequence[Call]) -> Finding |
 def wrong_count(
     posed: Posed, place: int | str, asked: Seen, calls: Sequence[Call], wrong: Sequence[int]
 ) -> Finding | None:
-    """Called once too often or too seldom, where the contract says how often."""
+    """Return a finding if a case calls `name` more or less often than the reference does."""
     name = name_of(posed, place)
     if name not in posed.exercise.counted:
         return None
@@ -229,7 +229,7 @@ def _times(count: int) -> str:
 
 
 def calls_due(posed: Posed, index: int, name: str) -> list[tuple[Any, ...]]:
-    """The arguments with which the reference calls a function that is handed to it."""
+    """Return the arguments of each call that the reference makes of the function `name`."""
     noted: list[tuple[Any, ...]] = []
 
     def noting(function: Callable[..., Any]) -> Callable[..., Any]:

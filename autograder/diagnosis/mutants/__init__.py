@@ -1,1 +1,1 @@
-"""Small changes of a plain program, each with words for what it does: what a wrong answer is compared with."""
+"""Makes mutants, which are the model solution with one small change each, and compares wrong answers with them."""

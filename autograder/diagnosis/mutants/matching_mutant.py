@@ -1,4 +1,4 @@
-"""Which mutant of the model solution answers as the student does, and which results does it explain?"""
+"""Finds the mutant of the model solution that gives the student's results, or some of them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..operators.mutant_functions import sizes_of_case
 from .model_mutants import Mutant, single_mutants, tree_of
 
 Results = list[Any]
-#: Where the largest entry of an array stands, what it is, and the array's shape.
+#: The flat index of an array's largest entry, that entry, and the array's shape.
 _Peak = tuple[int, float, tuple[int, ...]]
 
 
 class Compared:
-    """The calls that say something of values, and what mutants answer to them. One for each diagnosis.
+    """The calls of one diagnosis that return values, and the comparison with what mutants return.
 
-    posed: the exercise as it was posed (`..posed`); an outcome is what it says that a function answers to a case.
+    posed: the posed exercise. only: the cases to compare, or None for all.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class Compared:
             and not posed.cases[index].watch
         ]
         core = next(iter(posed.exercise.credit))
-        #: The quickest wrong one of the core first: nearly all mutants fall there, and in an edge few would show.
+        #: The smallest failing core case is first, because it rules out most mutants; an edge case rules out few.
         self.indices = sorted(
             ordinary,
             key=lambda i: (problems[i] is None, posed.cases[i].criterion != core, _weight(calls[i]), i),
         )
         in_core = [index for index in self.indices if posed.cases[index].criterion == core]
-        if in_core and all(problems[index] is None for index in in_core):  # what changes the ordinary falls there
+        if in_core and all(problems[index] is None for index in in_core):  # it rules out most mutants
             plainest = min(in_core, key=lambda i: (_weight(calls[i]), i))
             self.indices = [plainest, *(index for index in self.indices if index != plainest)]
         self._peaks = {index: self._peaks_of(index) for index in self.indices}
@@ -59,7 +59,7 @@ class Compared:
         return [leaf.name for leaf in self.posed.exercise.leaves]
 
     def first(self, mutants: Sequence[Mutant]) -> tuple[Mutant | None, list[tuple[Mutant, list[bool]]]]:
-        """The first mutant that gives all results; and, where there is none, those that give some, and which."""
+        """Return the first mutant that gives all results; if there is none, those that give some, and which ones."""
         partly: list[tuple[Mutant, list[bool]]] = []
         for mutant in mutants:
             agree = self.explained(mutant)
@@ -70,7 +70,7 @@ class Compared:
         return None, partly
 
     def explained(self, mutant: Mutant) -> list[bool] | None:
-        """For each result whether the mutant gives it in every case; None where it gives none that is wrong."""
+        """Return for each result whether the mutant gives it in every case; None if it gives no wrong one."""
         agree = [True] * self.count
         for index in self.indices:
             found = self.agrees(index, self.outcome(mutant, index))
@@ -80,7 +80,7 @@ class Compared:
         return agree
 
     def tells(self, agree: list[bool]) -> bool:
-        """Does a mutant that agrees in these results say anything of a wrong one?"""
+        """Return whether a mutant that agrees in these results explains a wrong one."""
         return any(one and not fine for one, fine in zip(agree, self.fine, strict=True))
 
     def outcome(self, mutant: Mutant, index: int) -> Any:
@@ -95,7 +95,7 @@ class Compared:
         return max(tolerance(self.posed.cases[index]), RTOL_FLOAT32 if single else 0.0)
 
     def agrees(self, index: int, outcome: Any) -> list[bool]:
-        """For each result whether an outcome of a case has the student's."""
+        """Return for each result whether it is the student's in this outcome of a case."""
         call = self.calls[index]
         if call.failure is not None or outcome.failure is not None:
             return [call.failure is not None and outcome.failure is not None] * self.count
@@ -107,13 +107,13 @@ class Compared:
         return [not _apart(peak, b, rtol) and same(a, b, rtol) for a, b, peak in zip(one, other, peaks, strict=True)]
 
     def _peaks_of(self, index: int) -> list[_Peak | None]:
-        """For each result its largest entry: most results of mutants differ there, which is soon seen."""
+        """The largest entry of each result: most mutants already differ there, which is quick to check."""
         call = self.calls[index]
         results = listed(call.value, self.count) if call.failure is None else []
         return [_peak(value) for value in results] if len(results) == self.count else [None] * self.count
 
     def is_told(self) -> bool:
-        """Is there a wrong value, not all zeros or NaN, to be explained? Errors, types and dtypes prove nothing."""
+        """Return whether there is a wrong value to explain: zeros, NaN, errors, types and dtypes prove nothing."""
         return any(
             self.problems[index] is not None
             and self.calls[index].failure is None
@@ -125,14 +125,14 @@ class Compared:
         )
 
     def _tells_apart(self, index: int) -> bool:
-        """Is anything that is wrong more than 0 or NaN? Whatever underflows or overflows comes to that."""
+        """Whether a wrong entry is neither 0 nor NaN; anything that underflows or overflows becomes one of these."""
         answered, due = (listed(each.value, self.count) for each in (self.calls[index], self.posed.expected[index]))
         if len(answered) != len(due):
             return True
         return any(_differs_tellingly(one, other, self.rtol(index)) for one, other in zip(answered, due, strict=True))
 
     def _right(self) -> list[bool]:
-        """For each result whether it is right wherever something came back."""
+        """For each result, whether it is right in every case that returned."""
         right = [True] * self.count
         for index in self.indices:
             if self.calls[index].failure is None:
@@ -144,7 +144,7 @@ class Compared:
 def asked_of(
     posed: Any, calls: Sequence[Call], problems: Sequence[Problem | None], only: Sequence[int] | None = None
 ) -> Compared | None:
-    """The calls, or those of some cases, where a wrong value among them can be explained."""
+    """Return the calls to compare, or those in `only`, if they hold a wrong value that can be explained; else None."""
     if posed.exercise.plain is None:
         return None
     asked = Compared(posed, calls, problems, only)
@@ -162,7 +162,7 @@ def _peak(value: Any) -> _Peak | None:
 
 
 def _apart(peak: _Peak | None, value: Any, rtol: float) -> bool:
-    """Certainly not the same: another shape, or another number where the largest one stands."""
+    """Certainly different: the shapes differ, or the numbers at the index of the largest entry do."""
     if peak is None or not isinstance(value, np.ndarray) or value.dtype.kind != "f":
         return False
     place, number, shape = peak
@@ -170,7 +170,7 @@ def _apart(peak: _Peak | None, value: Any, rtol: float) -> bool:
 
 
 def listed(value: Any, count: int) -> Results:
-    """The results one by one, also those of a tuple within a tuple, as a cache is."""
+    """Return the results one by one, including those of nested tuples such as a cache."""
     if count == 1 or not isinstance(value, tuple):
         return [value]
     return [each for item in value for each in listed(item, count)]
@@ -200,7 +200,7 @@ def _says(value: Any) -> bool:
 
 
 def explain(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | None]) -> Finding | None:
-    """The change of the model solution that answers as the student does, if there is one."""
+    """Return the mutant of the model solution that gives the student's results, as a finding, or None."""
     asked = asked_of(posed, calls, problems)
     if asked is None:
         return None
@@ -214,7 +214,7 @@ def explain(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | No
 def explain_ordinary(
     posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | None], core: Sequence[int]
 ) -> Finding | None:
-    """The change that answers the cases of the core as the student does."""
+    """Return the mutant that gives the student's results in the core cases, as a finding, or None."""
     asked = asked_of(posed, calls, problems, core)
     if asked is None:
         return None
@@ -231,7 +231,7 @@ def explain_ordinary(
 
 
 def _found(posed: Posed, mutants: Sequence[Mutant], worded: Callable[[Collection[str]], str]) -> Finding:
-    """The finding of these mutants. worded: its words without some names."""
+    """The finding of these mutants. worded: makes its text without the names that it is given."""
     hidden = frozenset(name for mutant in mutants for name in mutant.names - _known(posed))
     text, named = worded(hidden), worded(())
     said = frozenset(name for piece in re.findall(r"`[^`]*`", named) for name in re.findall(r"\w+", piece)) & hidden
@@ -251,7 +251,7 @@ def _known(posed: Posed) -> set[str]:
 def _of_parts(
     posed: Posed, names: Sequence[str], right: list[bool], partly: list[tuple[Mutant, list[bool]]]
 ) -> Finding | None:
-    """Each result by itself: some are right, and each of the others is explained by a change of its own."""
+    """Explain each result separately: some are right, and a mutant explains each of the others."""
     explained: list[tuple[str, Mutant]] = []
     for index, name in enumerate(names):
         if right[index]:

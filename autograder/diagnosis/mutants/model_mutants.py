@@ -1,4 +1,4 @@
-"""From a model solution to all its mutants: its functions, each changed in one place."""
+"""Makes all mutants of a model solution: it and the course's functions that it calls, each changed in one place."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ..operators.change_descriptions import name_of, told_apart
 from ..operators.mutant_functions import HELPERS, sizes_of_case
 from ..operators.program_edit import FAR, MODEL, Edit, Program, edited, names_in, numbered, together
 
-#: What a statement comes to that does not return; and the place of an edit that is in no statement.
+#: _GOES_ON is the value of a statement that does not return; _ARGUMENTS is the index for edits outside of the body.
 _GOES_ON, _ARGUMENTS = object(), -1
 
 
 @dataclass
 class Stepwise:
-    """A numbered function, its statements compiled when they are first needed, as they stand or changed."""
+    """A numbered function whose statements are compiled when first needed, unchanged or edited."""
 
     tree: ast.FunctionDef
     _compiled: dict[tuple[int, ...], CodeType] = field(default_factory=dict)
-    _kept: list[Edit] = field(default_factory=list)  # what is gone could hand its id to another
+    _kept: list[Edit] = field(default_factory=list)  # kept alive, because keys of _compiled hold their ids
 
     def build(self, function: FunctionType, edits: Sequence[Edit], parts: Mapping[str, Any]) -> Callable[..., Any]:
-        """The function with these edits; parts: what names of functions stand for in it."""
+        """Return the function with these edits. parts: values for the names of functions in it."""
         by_statement: dict[int, list[Edit]] = {}
         for edit in edits:
             by_statement.setdefault(self._statement_of(edit.place), []).append(edit)
@@ -53,7 +53,7 @@ class Stepwise:
         return call
 
     def _statement_of(self, place: int) -> int:
-        """Which statement of the body holds this place, or _ARGUMENTS."""
+        """The index of the statement that holds this place, or _ARGUMENTS."""
         held = (number for number, statement in enumerate(self.tree.body) if statement.holds >> place & 1)
         return next(held, _ARGUMENTS)
 
@@ -65,7 +65,7 @@ class Stepwise:
         return self._compiled[key]
 
     def _binder(self, edits: Sequence[Edit], space: dict[str, Any]) -> Callable[..., dict[str, Any]]:
-        """A function that takes the same arguments and hands them back by name."""
+        """A function that takes the same arguments and returns them by name."""
         key = (_ARGUMENTS, *map(id, edits))
         if key not in self._compiled:
             body = [ast.Return(ast.Call(ast.Name("locals", ast.Load()), [], []))]
@@ -77,7 +77,7 @@ class Stepwise:
 
 
 def _code_of(statement: ast.stmt) -> CodeType:
-    """A statement that shares all its names, and comes to what it returns, or else to _GOES_ON."""
+    """The code of a statement with global names; its value is what the statement returns, or else _GOES_ON."""
     stored = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     body = [statement, ast.Return(ast.Name("_GOES_ON", ast.Load()))]
     body = [ast.Global(sorted(stored)), *body] if stored else body
@@ -90,19 +90,20 @@ def _compiled(function: ast.FunctionDef) -> CodeType:
     return compile(ast.fix_missing_locations(ast.Module([function], [])), "<a plain program>", "exec")
 
 
-#: Where the functions that a plain program is made of come from; what they call elsewhere stays as it is.
+#: Only functions of this package are changed in a model solution that calls them.
 COURSE = __name__.split(".")[0] + ".exercises"
 DEEPEST = 3
-#: What the changes of one program may cost, in calls that it makes: the likeliest come first. Half of it for what has
-#: no cases of equal sizes beside it, as they have none themselves.
+#: The cost limit for one program's mutants, in function calls, the likeliest mutants first. An exercise without cases
+#: of equal sizes gets half.
 BUDGET = 960_000
 
 
 @dataclass(frozen=True, eq=False)
 class Mutant:
-    """The model solution with one change, or with changes of one kind wherever they can be made.
+    """The model solution with one edit, or with edits of one kind wherever they apply.
 
-    path: the names by which the changed function is reached from the program; part: that function. sizes: of the cases.
+    path: the names by which the program reaches the changed function; part: that function.
+    sizes: the names of the cases' sizes.
     """
 
     program: FunctionType
@@ -113,7 +114,7 @@ class Mutant:
 
     @property
     def rank(self) -> int:
-        """How likely it is."""
+        """How likely it is; lower is likelier."""
         return self.edits[0].ranks[MODEL]
 
     @property
@@ -122,7 +123,7 @@ class Mutant:
         return "-and-".join(dict.fromkeys(name_of(edit) for edit in self.edits))
 
     def words(self, hidden: Collection[str] = ()) -> str:
-        """What completes "… code that". hidden: names that are not to be said."""
+        """Return the words that complete "… code that". hidden: names that they must not contain."""
         others = edits_of_part(self.part, self.sizes) if len(self.edits) == 1 else ()
         parents = _program(self.part, self.sizes).parents
         words = dict.fromkeys(told_apart(edit, others, parents, hidden) for edit in self.edits)
@@ -130,28 +131,28 @@ class Mutant:
 
     @property
     def exercise(self) -> str:
-        """The exercise whose model solution is changed; "" for another function of the course, which no student knows.
+        """The exercise whose model solution is changed; "" for another function, which no student knows.
 
-        Students call it by the exercise's name.
+        Students know the changed function by the exercise's name.
         """
         return self.part.__module__.rpartition(".")[2] if self.part.__name__ == "plain" else ""
 
     @property
     def names(self) -> set[str]:
-        """The names in the changed function that the exercise's docstring need not have."""
+        """The names in the changed function that the exercise's docstring may lack."""
         tree = tree_of(self.part)
         arguments = [argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)] if self.exercise else []
         return set(names_in(tree)).difference(arguments)
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """The changed program, compiled when it is first needed."""
+        """The changed program, compiled when first needed."""
         return _build(self.program, {self.part: self.edits})
 
 
 @cache
 def mutants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Mutant, ...]:
-    """All mutants by one change, the likeliest first, and by one kind of change wherever it can be made."""
+    """Return all mutants with one edit, the likeliest first, then those with edits of one kind wherever they apply."""
     single, alike = [], []
     for path, part in _parts(program):
         edits = [edit for edit in edits_of_part(part, sizes) if not path or edit.ranks[MODEL] < FAR]
@@ -161,7 +162,7 @@ def mutants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Mutant, ...]
 
 
 def single_mutants(posed: Any) -> tuple[Mutant, ...]:
-    """The mutants by one change that a diagnosis may try, the likeliest first."""
+    """Return the mutants that a diagnosis may try, as many as the budget allows, the likeliest first."""
     sizes = tuple(dict.fromkeys(name for case in posed.cases for name in case.sizes if name.isidentifier()))
     program = posed.exercise.plain
     budget = BUDGET if posed.probes is not None else BUDGET // 2
@@ -169,13 +170,13 @@ def single_mutants(posed: Any) -> tuple[Mutant, ...]:
 
 
 def cost_of(program: FunctionType, posed: Any, index: int) -> int:
-    """What the program costs in one case: how many calls it makes, those of each step included."""
+    """Return the program's cost in one case: the number of function calls that it makes."""
     key = (program, index)
     if key not in posed.notes:
         calls = itertools.count()
         sizes = sizes_of_case.set(posed.cases[index].sizes)
         built = _build(program, dict.fromkeys(_reached(program), ()))
-        posed.tried(built, index)  # what is done at the first time alone does not count
+        posed.tried(built, index)  # warm up, so that one-time work doesn't count
         before = sys.getprofile()
         sys.setprofile(lambda frame, event, argument: next(calls) if event in ("call", "c_call") else None)
         try:
@@ -189,7 +190,7 @@ def cost_of(program: FunctionType, posed: Any, index: int) -> int:
 
 @cache
 def edits_of_part(part: FunctionType, sizes: tuple[str, ...]) -> tuple[Edit, ...]:
-    """The changes of one function of the course."""
+    """Return the edits of one of the course's functions."""
     return tuple(edits_of(_program(part, sizes)))
 
 
@@ -204,7 +205,7 @@ def tree_of(function: FunctionType) -> ast.FunctionDef:
 
 
 def _parts(program: FunctionType) -> Iterator[tuple[tuple[str, ...], FunctionType]]:
-    """The program and the functions of the course that it calls, each once, with the names that lead there."""
+    """The program and the course's functions that it calls, each once, with the names by which it is reached."""
     seen: set[FunctionType] = set()
     waiting: list[tuple[tuple[str, ...], FunctionType]] = [((), program)]
     while waiting:
@@ -226,7 +227,7 @@ def called_by(function: FunctionType) -> list[tuple[str, FunctionType]]:
 
 
 def _build(function: FunctionType, edits: Mapping[FunctionType, Sequence[Edit]]) -> Callable[..., Any]:
-    """The function with its edits and with its parts changed by theirs."""
+    """The function with its own edits, calling parts with theirs."""
     parts = {
         name: _build(part, edits)
         for name, part in called_by(function)

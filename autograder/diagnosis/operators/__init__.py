@@ -1,1 +1,1 @@
-"""Small changes of a program, made at one place: which there are, how each is made, and the words for it."""
+"""Makes the small changes of a program, each in one place, and the words for them."""

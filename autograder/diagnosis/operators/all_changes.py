@@ -1,4 +1,4 @@
-"""Every change of a function that is tried, the likeliest first."""
+"""Lists every change of a function that is tried, the likeliest first."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from . import change_calls, change_expressions, change_indices, change_statements
 from .program_edit import MODEL, STUDENT, Edit, Parents, Program, assigned, called, only_compared
 
-#: Changes that say plainly what is meant, to be tried before others that come to the same.
+#: Changes whose words are the clearest; they are tried before others that have the same effect.
 PLAIN = (
     *("falsy-for-none", "decided-by-sizes", "marks-too-few", "marks-too-many", "one-choice-too-many"),
     "not-kept-apart",
 )
-#: What random numbers are drawn from.
+#: Functions whose argument is a seed.
 SEEDS = ("manual_seed", "default_rng", "seed", "Random", "RandomState")
 
 
 def edits_of(program: Program) -> list[Edit]:
-    """The changes of a function, each at one place, the likeliest first; of two that come to the same the plainer."""
+    """Return a function's edits, each in one place, the likeliest first; of two equal ones, the first is kept."""
     whose = program.whose
     found: dict[tuple[int, str], Edit] = {}
     for one in _all(program):
@@ -91,7 +91,7 @@ def _of_statement(node: ast.AST, program: Program, writes: bool) -> Iterator[Edi
 
 
 def _writes(node: ast.AST) -> bool:
-    """Does it write into an array?"""
+    """Whether it writes into an array."""
     if isinstance(node, ast.Call):
         name = called(node)[0]
         return name == "fill_diagonal" or (name.endswith("_") and not name.startswith("_"))
@@ -101,7 +101,7 @@ def _writes(node: ast.AST) -> bool:
 
 
 def _computes_nothing(node: ast.AST, parents: Parents) -> bool:
-    """Is a change there no cause: in an annotation or a text, in a seed, or in an exponent that grows too far?"""
+    """Whether a change there explains nothing (in an annotation, text or seed), or makes an exponent too large."""
     parent = parents.get(node)
     if isinstance(node, ast.expr) and isinstance(parent, (ast.AnnAssign, ast.JoinedStr, ast.FormattedValue)):
         return True
@@ -111,8 +111,11 @@ def _computes_nothing(node: ast.AST, parents: Parents) -> bool:
 
 
 def _grows(node: ast.AST, parents: Parents) -> bool:
-    """Does it stand in an exponent, or say how far bits are shifted? A size there makes numbers that nobody can wait
-    for, and that no alarm interrupts; a number that is written down may be another one."""
+    """Whether it is part of an exponent or of a shift's distance.
+
+    A size there makes numbers so large that computing them takes forever, and no alarm interrupts that. A literal
+    exponent may be changed.
+    """
     is_number = isinstance(node, ast.Constant)
     while node in parents:
         above = parents[node]

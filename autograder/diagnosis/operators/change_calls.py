@@ -1,4 +1,4 @@
-"""What may be changed in a call: the function, an axis, an order, a step that is left out or comes too late."""
+"""Makes the changes of a call: its function, axis, argument order or position, or the call left out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .program_edit import (
     whole,
 )
 
-#: What may stand for a function that is called: the same arguments, another result.
+#: Functions that may replace a function: they take the same arguments and give another result.
 OTHERS = {
     "mean": ("sum", "amax", "median"),
     "sum": ("mean", "max", "amax", "any", "prod"),
@@ -76,15 +76,15 @@ ALONG = {
     *("mean", "sum", "max", "min", "amax", "amin", "argmax", "argmin", "any", "all", "var", "std", "median", "norm"),
     *("softmax", "log_softmax", "logsumexp", "cumsum", "argsort", "sort", "flip"),
 }
-#: Functions that make one number of many: nobody leaves these out and goes on as if nothing had happened.
+#: Functions that reduce many numbers to one: hardly any program still works with one of these left out.
 REDUCING = {"mean", "sum", "max", "min", "amax", "argmax", "any", "all", "logsumexp"}
 AXES = (-1, -2, 0, 1, 2, None)
-#: What is called without being a step of the way.
+#: Functions that are not left out, because they are no steps of a computation.
 NO_STEPS = ("range", "len", "zip", "enumerate", "isinstance")
 
 
 def of_call(node: ast.Call, program: Program) -> Iterator[Edit]:
-    """All changes of one call."""
+    """Yield all changes of one call."""
     name, method = called(node)
     if not name:
         return
@@ -108,10 +108,10 @@ def of_call(node: ast.Call, program: Program) -> Iterator[Edit]:
 
 
 def _left_out(node: ast.Call, name: str, method: bool) -> Iterator[Edit]:
-    """The step left out, so that what it is applied to stands there."""
+    """Leave out the call, so that its argument takes its place."""
     if name == "where" and len(node.args) == 3:
         for kept in node.args[1:]:
-            if not isinstance(kept, ast.Constant):  # a divisor of 1 takes away what is divided by
+            if not isinstance(kept, ast.Constant):  # a divisor of 1 would leave out the division
                 yield edit(node, kept, "one-choice-too-many", (POSSIBLE, LIKELY), "one-choice")
         return
     if name in ("min", "max", "minimum", "maximum", "fmin", "fmax") and len(node.args) == 2:
@@ -134,11 +134,11 @@ def _renamed(node: ast.Call, name: str) -> ast.Call:
 
 
 def _of_axis(node: ast.Call, name: str, method: bool, named: Sequence[str]) -> Iterator[Edit]:
-    """Another axis, or one where there is none. named: arguments that say which axis is meant."""
+    """Change the axis, or add one. named: arguments that may say which axis is meant."""
     position = 0 if method else 1
     keyword = next((k for k in node.keywords if k.arg in ("axis", "dim")), None)
     if isinstance(node.func, ast.Name) and hasattr(builtins, name) and keyword is None:
-        return  # Python's own: what else it is called with is no axis
+        return  # a builtin: its other arguments are no axis
     positional = keyword is None and name in ALONG and len(node.args) > position
     now = keyword.value if keyword is not None else node.args[position] if positional else None
     if now is None and name not in ALONG:
@@ -173,12 +173,12 @@ def _without_kept(node: ast.Call) -> ast.Call:
 
 
 def _of_rows(node: ast.Call, name: str, axes: Sequence[ast.expr]) -> Iterator[Edit]:
-    """An axis where there is none, which is kept: a number for each row in the place of one for all."""
+    """Add an axis with `keepdims`, so that each row gets a number of its own."""
     for axis in axes:
         new = _without_kept(node)
         new.keywords += [ast.keyword("axis", axis), ast.keyword("keepdims", ast.Constant(True))]
         plainly = deepcopy(new)
-        if name in ("max", "min") and isinstance(new.func, ast.Attribute):  # a tensor's would give places, too
+        if name in ("max", "min") and isinstance(new.func, ast.Attribute):  # a tensor's `max` would return indices too
             new.func.attr = f"a{name}"
         yield edit(node, new, "axis", (None, LIKELY), group=f"kept {ast.unparse(axis)}", name=name)
         if name in ("max", "min"):
@@ -186,7 +186,7 @@ def _of_rows(node: ast.Call, name: str, axes: Sequence[ast.expr]) -> Iterator[Ed
 
 
 def _of_order(node: ast.Call, name: str, method: bool) -> Iterator[Edit]:
-    """Two arguments exchanged; a step taken too late."""
+    """Swap two arguments, or apply the function before the last operation of its argument instead of after."""
     plain = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
     if len(plain) == len(node.args):
         for first, second in itertools.combinations(range(min(len(plain), 8)), 2):
@@ -206,7 +206,7 @@ def _of_order(node: ast.Call, name: str, method: bool) -> Iterator[Edit]:
 
 
 def _of_range(node: ast.Call, name: str) -> Iterator[Edit]:
-    """One more or one less in what says where a range ends, or how often something comes."""
+    """Change by one where a range starts or ends, or how often something repeats."""
     if name == "range" and len(node.args) <= 2:
         start, stop = node.args if len(node.args) == 2 else (constant(0), node.args[0])
         for begin, end in ((0, -1), (1, 0), (0, 1), (-1, 0), (1, 1), (-1, -1)):
@@ -223,12 +223,12 @@ def _of_range(node: ast.Call, name: str) -> Iterator[Edit]:
 
 
 def moved(node: ast.expr, by: int) -> ast.expr:
-    """One more or one less, or the same."""
+    """Return the expression plus `by`, which is -1, 0 or 1."""
     return node if not by else one_off(node)[by > 0]
 
 
 def _of_reshape(node: ast.Call, name: str) -> Iterator[Edit]:
-    """`reshape` and `transpose`, one for the other: x.reshape(B, n, h, d).transpose(1, 2) as x.reshape(B, h, n, d)."""
+    """Use only `reshape` to split or merge axes: x.reshape(B, h, n, d), not x.reshape(B, n, h, d).transpose(1, 2)."""
     inner = node.func.value if isinstance(node.func, ast.Attribute) else None
     if name in ("transpose", "swapaxes") and isinstance(inner, ast.Call) and called(inner)[0] in ("reshape", "view"):
         axes, shape = [whole(argument) for argument in node.args], list(inner.args)
@@ -259,7 +259,7 @@ def _last_two_turned(node: ast.expr) -> ast.Call:
 
 
 def _of_axes(node: ast.Call) -> Iterator[Edit]:
-    """Other axes to be exchanged."""
+    """Change which axes are swapped."""
     places = [index for index, argument in enumerate(node.args) if whole(argument) is not None]
     if len(places) == 2:
         for pair in ((1, 2), (-1, -2), (0, 1), (2, 3), (0, 2), (1, 3)):

@@ -1,4 +1,4 @@
-"""The words for a change: for one of the model solution and for one of a student's program."""
+"""Words each change: for mutants of the model solution, and for repairs of a student's function."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from ...safe_text import listed
 from .program_edit import RANGES, Edit, Parents, called, replaced
 
-#: Longer pieces of a program say less than the name of what is done with them.
+#: Longer pieces of a program are not shown.
 LONGEST, LONGEST_OWN, LONGEST_PAIR = 44, 60, 60
 
 #: By detail, what completes "Your code gives the same results as code that …". The first sentence shows pieces of the
-#: model solution; the second one shows none, and stands where a piece is long or has a name that no student knows.
+#: model solution. The second shows none; it is used if a piece is long or has a name that no student knows.
 AS_IF = {
     # operations
     "div-left-out": ("leaves out the division by {gone}", "leaves out a division"),
@@ -68,7 +68,7 @@ AS_IF = {
     "number-for-size": ("always uses {number} instead of {now:plain}", "uses the fixed number {number} for a size"),
     "number-for-infinity": ("hides entries with a finite number such as {number} instead of −∞",) * 2,
     "zero-for-infinity": ("gives hidden entries the score 0, so they still get a weight",) * 2,
-    # one step more on what a line works out
+    # one more step on the result of a line
     "call-twice": ("takes `{name}` of {what} twice", "takes `{name}` twice"),
     "result-no-abs": ("takes the absolute value of {what}", "takes an absolute value in one step"),
     "result-no-sign": ("gives {what} the wrong sign", "gets a sign wrong in one step"),
@@ -98,7 +98,7 @@ AS_IF = {
     "argument-one": ("takes `{argument}` to be 1, whatever it is",) * 2,
     "roles-exchanged": ("swaps `{one}` and `{other}` everywhere",) * 2,
 }
-#: By detail or kind, the same where both pieces are long, or have a name that no student knows.
+#: By detail or kind, the words used if the pieces are long or have a name that no student knows.
 UNSHOWN = {
     "operation": "uses the wrong operation in one step",
     "sides": "swaps the two sides of an operation",
@@ -118,11 +118,11 @@ UNSHOWN = {
     "count": "is off by 1 in how often it repeats something",
     "step-too-late": "applies a function too late",
 }
-#: The same of all other kinds.
+#: The words for all other kinds.
 ANYTHING = "does one step differently"
 
-#: By kind and detail, by detail or by kind, what is at fault in a line of the student's own. {here}: what stands there;
-#: {at}: the same with its line; {spot}: with the expression around it, too.
+#: By kind and detail, by detail or by kind, what is wrong in a line of the student's function. {here}: the old piece;
+#: {at}: the piece with its line; {spot}: the piece with its line and the expression around it.
 IN_LINE = {
     # operations
     "one-step-too-many": "{gone} doesn't belong in {at}",
@@ -170,7 +170,7 @@ IN_LINE = {
     "index": "{which} in {at} is wrong",
     "index-order": "the indices in {at} are in the wrong order",
     "key": "`{now}` in {at} is the wrong entry",
-    # numbers, names, steps that are missing
+    # numbers, names, missing steps
     "flag": "{spot} is wrong",
     "keyword-flag": "`{argument}={now}` (line {line}) is wrong",
     "number": "{spot} is the wrong number",
@@ -202,17 +202,17 @@ IN_LINE = {
     "belongs-outside": "{statement} (line {line}) belongs outside of {loop}",
 }
 
-#: Which of several pieces that look the same.
+#: Which of several pieces that look the same is meant.
 ORDINALS = ("first", "second", "third", "fourth")
-#: Details whose names are those of functions.
+#: Details whose names are names of functions.
 OF_FUNCTIONS = ("call-left-out", "function", "axis", "without-keyword", "add-after-the-call", "call-twice")
-#: A text in a program.
+#: A string in a program.
 QUOTED = re.compile(r"(?<!\w)'[^']*'")
 _TURNED = re.compile(r"\.(?:T|mT)\b|\.(?:transpose|swapaxes)\((?:-1, -2|-2, -1)\)")
 
 
 def shown(node: ast.AST) -> str:
-    """The text of a piece of a program: √(d_k) for math.sqrt(d_k), Kᵀ for K.T."""
+    """Return the text of a piece of a program: √(d_k) for math.sqrt(d_k), Kᵀ for K.T."""
     text = re.sub(r"\b(?:np|torch|math|F|nn\.functional)\.", "", ast.unparse(node))
     text = _TURNED.sub("ᵀ", text)
     text = re.sub(r"\bsqrt\(", "√(", text)
@@ -221,14 +221,14 @@ def shown(node: ast.AST) -> str:
 
 
 class Piece(str):
-    """The text of a piece of the model solution: f"{piece}" has it in backticks, f"{piece:plain}" has not."""
+    """The text of a piece of the model solution: f"{piece}" puts it in backticks, f"{piece:plain}" does not."""
 
     def __format__(self, form: str) -> str:
         return f"{self!s}" if form == "plain" else f"`{self!s}`"
 
 
 def text_of(node: ast.AST) -> str:
-    """A piece of a student's program in backticks, by its first line; of a chain of calls the last ones count."""
+    """Return the first line of a student's code in backticks, cut if long (at the start of a chain of calls)."""
     text = ast.unparse(node).partition("\n")[0]
     if len(text) > LONGEST_OWN:
         is_chain = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
@@ -237,7 +237,7 @@ def text_of(node: ast.AST) -> str:
 
 
 def slug_of(*parts: str) -> str:
-    """A short and stable name made of words: "left-out-sqrt-d-k"."""
+    """Return a short and stable name made of words: "left-out-sqrt-d-k"."""
     text = "-".join(parts).replace("√", "sqrt-").replace("ᵀ", "-turned").replace("·", "-times-").lower()
     for sign, word in (("<=", "le"), (">=", "ge"), ("<", "lt"), (">", "gt"), ("@", "at"), ("/", "over"), ("~", "not-")):
         text = text.replace(sign, f"-{word}-")
@@ -245,7 +245,7 @@ def slug_of(*parts: str) -> str:
 
 
 def name_of(edit: Edit) -> str:
-    """The name of a mutant of the model solution: "div-left-out-sqrt-d-k"."""
+    """Return the name of a mutant of the model solution: "div-left-out-sqrt-d-k"."""
     pieces = [shown(each) if isinstance(each, ast.AST) else str(each) for each in edit.fields.values() if each]
     if edit.detail not in AS_IF and isinstance(edit.new, ast.expr):
         pieces = [shown(edit.new)]
@@ -253,7 +253,7 @@ def name_of(edit: Edit) -> str:
 
 
 def as_if(edit: Edit, parents: Parents, hidden: Collection[str] = ()) -> str:
-    """What completes "… code that", of a change of the model solution. hidden: names that are not to be said."""
+    """Return the words for a mutant that complete "… code that". hidden: names that they must not contain."""
     where = _place_of(edit.old, parents)
     if edit.detail in AS_IF and where is None:
         fields = {name: _piece(each) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()}
@@ -277,12 +277,12 @@ def as_if(edit: Edit, parents: Parents, hidden: Collection[str] = ()) -> str:
 
 
 def _piece(node: ast.AST) -> Piece:
-    """An entry of a dict by its key: W_Q for params['W_Q']."""
+    """The text of a piece, with the key for an entry of a dict: W_Q for params['W_Q']."""
     return Piece(re.sub(r"\b\w+\['(\w+)'\]", r"\1", shown(node)))
 
 
 def _of_name(edit: Edit, hidden: Collection[str]) -> tuple[str, str] | None:
-    """The sentences of a name that stands for another, where one of the two can be said."""
+    """The sentences for one name used instead of another, if only one of the two may be shown."""
     if edit.detail != "name" or (edit.fields["name"] in hidden) == (edit.fields["other"] in hidden):
         return None
     if edit.fields["name"] in hidden:
@@ -295,12 +295,12 @@ def _unshown(edit: Edit) -> str:
 
 
 def _names_any(texts: Iterable[str], names: Collection[str]) -> bool:
-    """Do these pieces of a program hold one of the names, outside of what they quote?"""
+    """Whether these pieces of a program contain one of the names outside of strings."""
     return any(name in names for text in texts for name in re.findall(r"\w+", QUOTED.sub("", text)))
 
 
 def _around(node: ast.AST, parents: Parents) -> ast.AST:
-    """The smallest expression about a number that says something by itself."""
+    """The smallest expression around a number that is clear by itself."""
     around = parents.get(node, node)
     if isinstance(around, ast.Assign):
         return around
@@ -311,7 +311,7 @@ def _around(node: ast.AST, parents: Parents) -> ast.AST:
 
 
 def _place_of(node: ast.AST, parents: Parents) -> ast.AST | None:
-    """What is to be shown of a sum or a difference that says where, and of what something is divided by."""
+    """The node to show for a sum or difference that is an index or count, or for a divisor; else None."""
     if _is_a_place(node, parents):
         return _around(node, parents)
     above = parents.get(node)
@@ -320,7 +320,7 @@ def _place_of(node: ast.AST, parents: Parents) -> ast.AST | None:
 
 
 def _is_a_place(node: ast.AST, parents: Parents) -> bool:
-    """A sum or difference that says where: i - 1 in weights[i, i - 1]."""
+    """Whether it is an operation in an index or a count: i - 1 in weights[i, i - 1]."""
     inner, above = node, parents.get(node)
     while isinstance(above, (ast.Slice, ast.Tuple, ast.BinOp)):
         inner, above = above, parents.get(above)
@@ -330,7 +330,7 @@ def _is_a_place(node: ast.AST, parents: Parents) -> bool:
 
 
 def told_apart(edit: Edit, others: Sequence[Edit], parents: Parents, hidden: Collection[str] = ()) -> str:
-    """The words of a change, and where it is if the same words fit another of these changes and that can be said."""
+    """Return the words for a change, with its place if the same words fit another change elsewhere."""
     words = as_if(edit, parents, hidden)
     alike = [one for one in others if one.detail == edit.detail and one.place != edit.place]
     places = [_in_which_line(one.old, parents, hidden) for one in alike if as_if(one, parents, hidden) == words]
@@ -350,7 +350,7 @@ def _in_which_line(node: ast.AST, parents: Parents, hidden: Collection[str]) -> 
 
 
 def in_line(edits: Sequence[Edit], parents: Parents) -> str:
-    """What is at fault in a student's program, of a change that is made at one place or at several."""
+    """Return what is wrong in a student's function, for a change in one place or in several."""
     first, *others = edits
     words = _in_line(first, parents)
     spots = [_fields(one, parents)["spot"] for one in others]
@@ -379,7 +379,7 @@ def _fields(edit: Edit, parents: Parents) -> dict[str, Any]:
 
 
 def _which_of(node: ast.AST, parent: ast.AST | None) -> str:
-    """ "the second " where the expression around a piece holds several that look the same; else nothing."""
+    """ "the second " if the expression around a piece holds several that look the same; else ""."""
     if not isinstance(parent, ast.expr):
         return ""
     text = ast.unparse(node)

@@ -1,4 +1,4 @@
-"""What may be changed in an expression: an operation, brackets, a comparison, an index, a number, a name, a size."""
+"""Makes the changes of an expression: an operation, brackets, a comparison, a number, a name or a size."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from .program_edit import (
 )
 
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
-#: What makes numbers, and nothing that holds or does not.
+#: Operations that give numbers, not truth values.
 OF_NUMBERS = (*ARITHMETIC, ast.FloorDiv, ast.MatMult, ast.Pow)
-#: Operations whose sides cannot be exchanged.
+#: Operations whose sides cannot be swapped.
 ORDERED = (ast.Sub, ast.Div, ast.FloorDiv, ast.MatMult, ast.Pow, ast.Mod)
-#: What stands for an operation.
+#: Operations that may replace an operation.
 OTHER_OPERATIONS: dict[type, tuple[type, ...]] = {
     **{one: tuple(other for other in ARITHMETIC if other is not one) for one in ARITHMETIC},
     ast.FloorDiv: (ast.Mod, ast.Div),
@@ -45,16 +45,16 @@ OTHER_OPERATIONS: dict[type, tuple[type, ...]] = {
     ast.MatMult: (ast.Mult,),
     ast.Pow: (ast.Mult,),
 }
-#: The ones that are taken for each other most often.
+#: Pairs that are confused most often.
 OPPOSITES = ({ast.Mult, ast.Div}, {ast.Add, ast.Sub}, {ast.BitAnd, ast.BitOr})
-#: Calls whose last argument is not a part of an operation.
+#: Functions whose parenthesis is not moved.
 NO_PARENTHESIS = ("range", "len", "zip", "enumerate", "int", "float")
-#: What says what is to be left out, as it is commonly written.
+#: Texts that suggest a mask.
 MASKS = re.compile(r"mask|eye|tri[lu]|visible|allow|hidden|keep|valid|same|others?|diag|==|[<>~]")
 
 
 def of_operation(node: ast.BinOp, program: Program) -> Iterator[Edit]:
-    """All changes of one operation."""
+    """Yield all changes of one operation."""
     left, right, op = node.left, node.right, type(node.op)
     name = op.__name__.lower()
     for kept, gone in ((left, right), (right, left)):
@@ -97,7 +97,7 @@ def _of_product(node: ast.BinOp) -> Iterator[Edit]:
 
 
 def _of_brackets(node: ast.BinOp) -> Iterator[Edit]:
-    """a * (x + b) for a * x + b, and the other way round; max(a, b) / c for max(a, b / c)."""
+    """Change a * x + b to a * (x + b), and the other way round; max(a, b) / c to max(a, b / c)."""
     left, right, op = node.left, node.right, node.op
     for inner, outer, is_left in ((left, right, True), (right, left, False)):
         if isinstance(inner, ast.BinOp) and type(inner.op) is not type(op):
@@ -121,7 +121,7 @@ def _of_brackets(node: ast.BinOp) -> Iterator[Edit]:
 
 
 def _of_power(node: ast.BinOp) -> Iterator[Edit]:
-    """d ** 1 / 2, where the root of d is meant: of what stands behind ** the first number alone belongs to it."""
+    """Change d ** 1 / 2 to d ** (1 / 2), which is the root that is usually meant."""
     chain: list[ast.BinOp] = []
     first: ast.expr = node
     while isinstance(first, ast.BinOp) and isinstance(first.op, (ast.Mult, ast.Div)):
@@ -129,7 +129,7 @@ def _of_power(node: ast.BinOp) -> Iterator[Edit]:
         first = first.left
     if not isinstance(first, ast.BinOp) or not isinstance(first.op, ast.Pow):
         return
-    if not any(isinstance(each.op, ast.Div) for each in chain):  # whole numbers may grow beyond what anybody waits for
+    if not any(isinstance(each.op, ast.Div) for each in chain):  # integers may grow too large to compute
         return
     exponent = first.right
     for each in reversed(chain):
@@ -138,7 +138,7 @@ def _of_power(node: ast.BinOp) -> Iterator[Edit]:
 
 
 def _of_shares(node: ast.BinOp, arrays: Sequence[str]) -> Iterator[Edit]:
-    """Another size than is due that is shared out, as in d_model // n_heads."""
+    """Divide an array's size instead in a floor division such as d_model // n_heads."""
     if not isinstance(node.op, ast.FloorDiv) or isinstance(node.left, ast.BinOp):
         return
     for name, axis in itertools.product(arrays, (-1, 0)):
@@ -148,7 +148,7 @@ def _of_shares(node: ast.BinOp, arrays: Sequence[str]) -> Iterator[Edit]:
 
 
 def _of_zeroing(node: ast.BinOp) -> Iterator[Edit]:
-    """What is to be left out is set to 0, and takes part as 0."""
+    """Mask with −∞ instead of multiplying by the mask, which sets entries to 0 that still count."""
     for kept, mask in ((node.left, node.right), (node.right, node.left)):
         if MASKS.search(ast.unparse(mask)):
             out = ast.Compare(mask, [ast.Eq()], [ast.Constant(0)])
@@ -160,7 +160,7 @@ def _of_zeroing(node: ast.BinOp) -> Iterator[Edit]:
 
 
 def of_unary(node: ast.UnaryOp, program: Program) -> Iterator[Edit]:
-    """A sign or a negation that is lost; another default below 0."""
+    """Leave out a sign or a negation, or change a negative default."""
     if isinstance(program.parents.get(node), ast.arguments) and whole(node) is not None:
         yield from _of_number(node, whole(node), program, ODD)
     given = isinstance(program.parents.get(node), ast.keyword) or _is_default(node, program.parents)
@@ -170,14 +170,14 @@ def of_unary(node: ast.UnaryOp, program: Program) -> Iterator[Edit]:
 
 
 def of_transposition(node: ast.Attribute) -> Iterator[Edit]:
-    """A transposition left out, or done by a reshape."""
+    """Leave out a transposition, or replace it by a reshape."""
     if node.attr in ("T", "mT", "H"):
         yield edit(node, node.value, "turned", (LIKELY, LIKELY), "transposition-left-out", of=node.value)
         yield edit(node, call("_reread", node.value), "reshaped", (LIKELY, None), of=node.value)
 
 
 def of_logic(node: ast.BoolOp) -> Iterator[Edit]:
-    """`or` for `and`, a condition left out, and a 0 that is taken for nothing."""
+    """Swap `and` with `or`, leave out a condition, or test for None instead of truth."""
     other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
     yield edit(node, ast.BoolOp(other, node.values), "or-for-and", (POSSIBLE, LIKELY))
     if isinstance(node.op, ast.Or) and len(node.values) == 2 and isinstance(node.values[0], ast.Name):
@@ -192,12 +192,12 @@ def of_logic(node: ast.BoolOp) -> Iterator[Edit]:
 
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 INVERSE = {ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In}
-#: What asks whether something holds, and does not mark entries.
+#: Nodes in which a comparison decides something instead of marking entries.
 CONDITIONS = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.Assert)
 
 
 def of_comparison(node: ast.Compare, program: Program) -> Iterator[Edit]:
-    """Another comparison, one that is off by one, and marks everywhere or nowhere."""
+    """Yield another comparison, one that is off by one, and marks everywhere or nowhere."""
     op, side = type(node.ops[0]), node.comparators[0]
     if op not in COMPARISONS:
         new = ast.Compare(node.left, [INVERSE[op]()], node.comparators)
@@ -223,7 +223,7 @@ def of_comparison(node: ast.Compare, program: Program) -> Iterator[Edit]:
 
 
 def _of_marking(node: ast.Compare, parents: Parents) -> Iterator[Edit]:
-    """All entries, or none, where some are marked; one number for all is due in the place of no array."""
+    """Mark all entries or none instead of some, unless that would fill an array with one constant."""
     statement = parents.get(parents.get(node))
     if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
         return
@@ -235,7 +235,7 @@ def _of_marking(node: ast.Compare, parents: Parents) -> Iterator[Edit]:
 
 
 def of_constant(node: ast.Constant, program: Program) -> Iterator[Edit]:
-    """Another number, or the other of True and False."""
+    """Change a number, or swap True and False."""
     value, parent = node.value, program.parents.get(node)
     default = _defaulting(node, program.parents)
     if isinstance(value, bool):
@@ -247,18 +247,18 @@ def of_constant(node: ast.Constant, program: Program) -> Iterator[Edit]:
     if not isinstance(value, (int, float)) or (isinstance(parent, ast.keyword) and parent.arg in ("axis", "dim")):
         return
     asked = isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.Eq, ast.NotEq))
-    rank = ODD if asked and parent.left is not node else POSSIBLE  # with another one it is hardly ever so
+    rank = ODD if asked and parent.left is not node else POSSIBLE  # with another number, an equality hardly ever holds
     yield from _of_number(node, value, program, rank)
 
 
 def _of_number(node: ast.expr, value: float, program: Program, rank: int) -> Iterator[Edit]:
-    """Other numbers. rank: how likely one is in a student's program."""
+    """Change a number. rank: how likely that is in a student's program."""
     parent, default = program.parents.get(node), _defaulting(node, program.parents)
     below_0 = isinstance(program.parents.get(parent), ast.arguments)
     for option in _other_numbers(value, parent):
         infinite = math.isinf(option)
         new = call("float", ast.Constant(str(option))) if infinite else constant(option)
-        in_student = LIKELY if infinite and rank == POSSIBLE else rank  # a number that stands for infinity
+        in_student = LIKELY if infinite and rank == POSSIBLE else rank  # for a large number meant as infinity
         fields = {"argument": default, "option": f"{option:g}", "now": f"{value:g}"}
         ranks = (None if infinite or below_0 else POSSIBLE, in_student)
         yield edit(node, new, "number", ranks, "default-number" if default else "number", **fields)
@@ -278,7 +278,7 @@ def _other_numbers(value: float, parent: ast.AST | None) -> list[float]:
 
 
 def of_given(program: Program) -> Iterator[Edit]:
-    """An argument that is given and not used: its default is, always."""
+    """Use an argument's default always, whatever is passed."""
     arguments = program.tree.args
     positional = arguments.args[len(arguments.args) - len(arguments.defaults) :]
     pairs = zip(positional, arguments.defaults, strict=True)
@@ -296,7 +296,7 @@ def _is_default(node: ast.AST, parents: Parents) -> bool:
 
 
 def _defaulting(default: ast.AST, parents: Parents) -> str:
-    """The argument that has this default, or nothing."""
+    """The argument that has this default, or ""."""
     arguments = parents.get(default)
     if isinstance(arguments, ast.arguments):
         for names, defaults in ((arguments.args, arguments.defaults), (arguments.kwonlyargs, arguments.kw_defaults)):
@@ -306,7 +306,7 @@ def _defaulting(default: ast.AST, parents: Parents) -> str:
 
 
 def of_name(node: ast.Name, program: Program) -> Iterator[Edit]:
-    """Another name."""
+    """Use another name."""
     parents, parent = program.parents, program.parents.get(node)
     if node.id not in program.names or (isinstance(parent, ast.Call) and parent.func is node):
         return
@@ -324,25 +324,26 @@ def of_name(node: ast.Name, program: Program) -> Iterator[Edit]:
 
 
 def _literals(parents: Parents) -> Iterator[str]:
-    """The names of tuples, lists and texts that are written down: many times over they fill the memory."""
+    """The names of literal tuples, lists and texts, because many times over they would fill the memory."""
     for node in parents:
         named = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         if named and (isinstance(node.value, (ast.Tuple, ast.List)) or isinstance(literal(node.value), str)):
             yield node.targets[0].id
 
 
-# -------------------------------------------------------------------------------------- one step more on what is there
+# -------------------------------------------------------------------------------------------- one more step on a value
 
-#: What makes a number larger or smaller.
+#: Changes that make a number larger or smaller.
 OF_SIZE = ("no-root", "no-square", "no-complement", "not-doubled", "not-halved")
-#: What hardly anybody forgets of the length of an axis: a slice that ends beyond it is as right as one that ends there.
+#: Changes that are not tried on an axis length, because a slice that ends past the axis is as good as one that ends
+#: there.
 LARGER = ("no-square", "not-doubled")
-#: What has no step behind it that is missing.
+#: Nodes to which no missing step is added.
 NO_VALUES = (ast.Tuple, ast.List, ast.Slice, ast.Starred, ast.Compare, ast.ListComp, ast.GeneratorExp, ast.Constant)
 
 
 def steps_on(node: ast.expr) -> Iterator[tuple[str, str, ast.expr]]:
-    """(kind, detail, expression): a value with one step more, which a student's program may lack."""
+    """Yield (kind, detail, expression) for each additional step on a value, which a student may have forgotten."""
     for kind, new in (
         ("not-turned", attribute(node, "mT")),
         ("no-root", ast.BinOp(node, ast.Pow(), ast.Constant(0.5))),
@@ -359,9 +360,9 @@ def steps_on(node: ast.expr) -> Iterator[tuple[str, str, ast.expr]]:
 
 
 def of_value(node: ast.expr, program: Program, limits: bool = False) -> Iterator[Edit]:
-    """A step that a student's program lacks behind a value.
+    """Add a step to a value in a student's program.
 
-    limits: whether it is compared and does nothing else: what makes a limit larger or smaller is then no step.
+    limits: whether the value is only compared; changes of its size are then not tried.
     """
     parent = program.parents.get(node)
     is_function = isinstance(parent, ast.Call) and parent.func is node
@@ -387,7 +388,7 @@ def of_value(node: ast.expr, program: Program, limits: bool = False) -> Iterator
 
 
 def of_result(value: ast.expr, what: ast.expr, program: Program) -> Iterator[Edit]:
-    """One step more than is due on what a line of the model solution works out. what: the name it gives to it."""
+    """Add an unnecessary step to the result of a line of the model solution. what: the name of that result."""
     if not isinstance(value, (ast.BinOp, ast.Call)):
         return
     if isinstance(value, ast.Call) and value.args and called(value)[0] and not called(value)[1]:
@@ -414,7 +415,7 @@ FILLS = (0.0, 1e-9, -1.0, -5.0, -9.0, -10.0, -20.0, -30.0, -50.0, -99.0, -100.0,
 
 
 def sizes_in(program: Program) -> set[str]:
-    """Names that stand for sizes: those of the cases, counts and widths that are handed in, and what is read off."""
+    """Return the names of sizes: arguments that are sizes or counts, and values computed from shapes."""
     arguments = (argument.arg for argument in program.tree.args.args)
     found = {name for name in arguments if name in program.sizes or name.startswith("n_")}
     for node in ast.walk(program.tree):
@@ -439,7 +440,7 @@ def _is_size_call(node: ast.AST) -> bool:
 
 
 def is_a_size(node: ast.AST, parents: Parents) -> bool:
-    """Does a single size stand here: below a root, or as what is divided by?"""
+    """Return whether it is a single size under a root or as a divisor."""
     shape = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
     name = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     length = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
@@ -457,10 +458,10 @@ def _size(words: str) -> ast.Call:
 
 
 def of_size(node: ast.expr, program: Program, named: Collection[str]) -> Iterator[Edit]:
-    """Another size, or a number. named: names of sizes; of another name only sizes stand in the place."""
+    """Use another size or a number. named: names of sizes; any other name is only replaced by sizes."""
     sizes = program.sizes
     for words in sizes:
-        if words != ast.unparse(node):  # of two sizes of one name nobody could tell which is meant
+        if words != ast.unparse(node):  # two sizes of one name could not be told apart
             yield edit(node, _size(words), "size", (LIKELY, None), other=words, now=node)
     if isinstance(node, ast.Name) and node.id not in named:
         return
@@ -476,7 +477,7 @@ def of_size(node: ast.expr, program: Program, named: Collection[str]) -> Iterato
 
 
 def of_infinity(node: ast.expr) -> Iterator[Edit]:
-    """Other numbers for −∞, wherever it stands: -np.inf, -math.inf, float("-inf")."""
+    """Use other numbers for −∞, however it is written: -np.inf, -math.inf, float("-inf")."""
     text = ast.unparse(node) if isinstance(node, (ast.UnaryOp, ast.Call, ast.Attribute)) else ""
     lowest = isinstance(node, ast.Attribute) and node.attr == "min" and "finfo(" in text
     if lowest or text in ("-np.inf", "-math.inf", "-torch.inf", "float('-inf')"):

@@ -1,4 +1,4 @@
-"""What may be changed in an index: another entry, other ends of a slice, another order, another key of a dict."""
+"""Makes the changes of an index: another entry, other ends of a slice, another order or another key of a dict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .program_edit import LIKELY, MODEL, POSSIBLE, Edit, Program, constant, edit
 
 
 def of_subscript(node: ast.Subscript, program: Program, blocks: Collection[str] = ()) -> Iterator[Edit]:
-    """Another index, slice or entry. blocks: the names of slices."""
+    """Yield another index, slice or entry. blocks: the names of slices."""
     if is_keyed(node):
         yield from _of_key(node, program.tree)
         return
@@ -24,7 +24,7 @@ def of_subscript(node: ast.Subscript, program: Program, blocks: Collection[str] 
         for which, option in enumerate(other_places(part)):
             if isinstance(option, ast.Slice) and (of_shape or (in_blocks and not option.lower and not option.upper)):
                 continue
-            if program.whose == MODEL:  # one before `early` and one before `late` are alike
+            if program.whose == MODEL:  # `early - 1` and `late - 1` are the same change
                 group = f"{type(part).__name__} {which} {index}"
             else:
                 group = f"{ast.unparse(part)} {ast.unparse(option)}"
@@ -48,15 +48,17 @@ def _with_part(node: ast.Subscript, index: int, part: ast.expr) -> ast.Subscript
 
 
 def _is_a_block(places: ast.expr, blocks: Collection[str]) -> bool:
-    """Is it one of the blocks that something is cut into? All of it in the place of each repairs what was wrong with
-    blocks, and is none."""
+    """Whether it selects one of the blocks that an array is cut into.
+
+    Replacing each block by the whole array repairs whatever was wrong with the blocks, but is no repair.
+    """
     parts = places.elts if isinstance(places, ast.Tuple) else [places]
     named = any(isinstance(part, ast.Name) and part.id in blocks for part in parts)
     return named or any(_begins_by_name(part) for part in parts)
 
 
 def _begins_by_name(part: ast.expr) -> bool:
-    """r : r + d"""
+    """Whether it is a slice such as r : r + d."""
     return (
         isinstance(part, ast.Slice)
         and isinstance(part.lower, ast.Name)
@@ -66,7 +68,7 @@ def _begins_by_name(part: ast.expr) -> bool:
 
 
 def other_places(part: ast.expr) -> Iterator[ast.expr]:
-    """For an index its neighbours, the ends, and slices that begin or end there; for a slice other ends and steps."""
+    """Yield replacements: for an index its neighbours, the ends and slices there; for a slice other ends and steps."""
     if not isinstance(part, ast.Slice):
         before, after = one_off(part)
         yield from (before, after, ast.Slice())
@@ -107,7 +109,7 @@ def _shifted(node: ast.expr) -> tuple[ast.expr, ...]:
 
 
 def _of_key(node: ast.Subscript, tree: ast.FunctionDef) -> Iterator[Edit]:
-    """Another entry of the same dict."""
+    """Use another key of the same dict."""
     alike = [one for one in ast.walk(tree) if is_keyed(one) and ast.dump(one.value) == ast.dump(node.value)]
     for key in dict.fromkeys(one.slice.value for one in alike):
         if key != node.slice.value and isinstance(node.ctx, ast.Load):

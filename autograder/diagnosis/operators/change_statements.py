@@ -1,4 +1,4 @@
-"""What may be changed among statements: a condition, a line too many, an order, what is returned, an argument."""
+"""Makes the changes of statements: a condition, an extra line, an order, a returned value or an argument."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .program_edit import (
     edit,
 )
 
-#: What writes into a dictionary or a list.
+#: Methods that write into a dictionary or a list.
 FILLS = ("append", "extend", "insert", "setdefault", "update")
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 #: How far a line is moved at most.
@@ -31,7 +31,7 @@ FARTHEST = TOGETHER
 
 
 def of_condition(node: ast.IfExp | ast.If) -> Iterator[Edit]:
-    """A condition the wrong way round, always true, or never."""
+    """Invert a condition, or make it always true or always false."""
     turned = ast.UnaryOp(ast.Not(), node.test)
     for test, detail in ((turned, "inverted"), (ast.Constant(True), "always"), (ast.Constant(False), "never")):
         new = deepcopy(node)
@@ -47,13 +47,13 @@ def of_condition(node: ast.IfExp | ast.If) -> Iterator[Edit]:
 
 
 def _tested_for_none(test: ast.expr) -> str:
-    """The argument that is tested for None, if one is."""
+    """The argument that is tested for None, or ""."""
     of_name = isinstance(test, ast.Compare) and isinstance(test.left, ast.Name)
     return test.left.id if of_name and ast.unparse(test.comparators[0]) == "None" else ""
 
 
 def _asks_for_sizes(test: ast.expr) -> bool:
-    """Is it a comparison of the sizes of arrays with one another?"""
+    """Whether it compares the sizes of arrays with one another."""
     sides = (test.left, *test.comparators) if isinstance(test, ast.Compare) else ()
     asked = (node for side in sides for node in ast.walk(side) if isinstance(node, ast.Attribute))
     return any(node.attr in ("shape", "ndim") for node in asked) and not any(
@@ -62,7 +62,7 @@ def _asks_for_sizes(test: ast.expr) -> bool:
 
 
 def of_return(node: ast.Return, program: Program) -> Iterator[Edit]:
-    """Results in another order, or another result."""
+    """Return the results in another order, or another result."""
     if node.value is None:
         return
     parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
@@ -78,7 +78,7 @@ def of_return(node: ast.Return, program: Program) -> Iterator[Edit]:
 
 
 def _exchanged(parts: list[ast.expr]) -> Iterator[list[ast.expr]]:
-    """Two of several, exchanged."""
+    """Yield the parts with two of them swapped."""
     for first, second in itertools.combinations(range(min(len(parts), 4)), 2):
         order = list(parts)
         order[first], order[second] = order[second], order[first]
@@ -86,9 +86,9 @@ def _exchanged(parts: list[ast.expr]) -> Iterator[list[ast.expr]]:
 
 
 def of_assignment(node: ast.stmt, program: Program, writes: bool) -> Iterator[Edit]:
-    """What is worked out in a line and where it goes.
+    """Change what a line computes and where it is stored.
 
-    writes: whether the program writes into arrays: what is kept may have to be kept apart then.
+    writes: whether the program writes into arrays; a stored array may then have to be copied.
     """
     value = node.value
     if not isinstance(node, ast.Expr):
@@ -121,7 +121,7 @@ def _of_target(node: ast.Assign | ast.AugAssign, target: ast.expr, parents: Pare
 
 
 def _is_overwritten(node: ast.Assign, parents: Parents) -> bool:
-    """Does each turn of the loop around it write into the same place?"""
+    """Whether each round of the surrounding loop writes to the same place."""
     above = parents.get(node)
     while above is not None and not isinstance(above, (ast.For, ast.FunctionDef)):
         above = parents.get(above)
@@ -132,7 +132,7 @@ def _is_overwritten(node: ast.Assign, parents: Parents) -> bool:
 
 
 def of_what_stays(tree: ast.FunctionDef) -> Iterator[Edit]:
-    """Something that is kept from call to call: it is written into, and not made in the function."""
+    """Create inside the function what it writes to, but never creates, so that it does not persist between calls."""
     made = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     given = tree.args.args[: len(tree.args.args) - len(tree.args.defaults)]
     made |= {argument.arg for argument in given}
@@ -153,7 +153,7 @@ def of_what_stays(tree: ast.FunctionDef) -> Iterator[Edit]:
 
 
 def of_block(node: ast.AST, program: Program) -> Iterator[Edit]:
-    """Statements left out, in another order, or outside of a loop."""
+    """Leave out statements, reorder them, or move them out of a loop."""
     body = node.body
     for statement in body:
         if not isinstance(statement, (ast.Return, ast.FunctionDef, ast.Import, ast.ImportFrom)):
@@ -168,7 +168,7 @@ def of_block(node: ast.AST, program: Program) -> Iterator[Edit]:
 
 
 def _of_order(node: ast.AST) -> Iterator[Edit]:
-    """A line that comes later than it should, or earlier: in a loop the state is read before it is written."""
+    """Move a line later or earlier; in the model solution, only lines of a loop that use the same names."""
     body = node.body
     for first, second in itertools.permutations(range(len(body)), 2):
         step, other = body[first], body[second]
@@ -183,7 +183,7 @@ def _of_order(node: ast.AST) -> Iterator[Edit]:
 
 
 def _meet(one: ast.stmt, other: ast.stmt) -> bool:
-    """Does one of two steps write what the other reads or writes?"""
+    """Whether one of two steps writes what the other reads or writes."""
     written, all_names = [], []
     for step in (one, other):
         target = step.targets[0] if isinstance(step, ast.Assign) else step.target
@@ -193,7 +193,7 @@ def _meet(one: ast.stmt, other: ast.stmt) -> bool:
 
 
 def _of_outside(node: ast.For | ast.While | ast.If, above: ast.AST) -> Iterator[Edit]:
-    """The first or last line of a loop or condition outside of it."""
+    """Move the first or last line of a loop or condition out of it."""
     body, place = node.body, above.body.index(node)
     for index in (0, -1) if len(body) > 1 else ():
         new, loop = _with_body(above), _with_body(node)
@@ -204,7 +204,7 @@ def _of_outside(node: ast.For | ast.While | ast.If, above: ast.AST) -> Iterator[
 
 
 def _with_body(node: ast.AST) -> Any:
-    """A copy whose list of statements is its own; the statements are not."""
+    """A copy with a list of statements of its own; the statements are shared."""
     new = copy(node)
     new.body = list(node.body)
     return new
@@ -212,7 +212,7 @@ def _with_body(node: ast.AST) -> Any:
 
 # ---------------------------------------------------------------------------------------------------------- arguments
 
-#: What is done to an array of the model solution first: (detail, the line).
+#: (detail, first line) of changes of an array argument of the model solution.
 TO_ARRAYS = {
     "argument-unit-length": "{0} = _unit({0})",
     "argument-absolute": "{0} = abs({0})",
@@ -228,7 +228,7 @@ TO_ANY = {
 
 
 def of_arguments(tree: ast.FunctionDef) -> Iterator[Edit]:
-    """All slips of this kind, as lines that stand first in the model solution."""
+    """Yield all changes of arguments, as a first line of the model solution."""
     names = [argument.arg for argument in tree.args.args]
     optional = set(names[len(names) - len(tree.args.defaults) :])
     used_as = {name: _uses(name, tree) for name in names}
@@ -252,7 +252,7 @@ def _first(tree: ast.FunctionDef, line: str, rank: int, detail: str, fields: dic
 
 
 def _uses(name: str, tree: ast.FunctionDef) -> set[str]:
-    """How an argument is used: as a dict, as a function, as an array."""
+    """How an argument is used: as a dict, as a function or as an array."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and _is(node.value, name):

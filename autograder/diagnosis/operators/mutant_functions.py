@@ -1,4 +1,4 @@
-"""Functions that changed model solutions call: sizes of the present case, and steps that a plain program lacks."""
+"""Defines functions that mutants call: sizes of the current case, and additional steps."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
-#: The sizes of the case that a mutant is just now asked about, by name.
+#: The sizes of the case on which a mutant is running, by name.
 sizes_of_case: ContextVar[Mapping[str, int]] = ContextVar("sizes_of_case")
 
 
 def _size(words: str) -> float:
-    """A size of the present case, a product of two or a quotient: "h*d_head". KeyError where it has none."""
+    """A size of the current case, a product or a quotient of two, such as "h*d_head". KeyError if it has none."""
     sizes = sizes_of_case.get()
     if "*" in words:
         return math.prod(sizes[name] for name in words.split("*"))
@@ -23,19 +23,19 @@ def _size(words: str) -> float:
 
 
 def _unit(x: Any) -> Any:
-    """Each row with length 1; nobody does to a mask what is done to numbers."""
+    """Scale each row to length 1. It rejects masks, which nobody would scale."""
     if str(x.dtype).endswith("bool"):
         raise TypeError("a mask has no length")
     return x / (x * x).sum(-1, keepdims=True) ** 0.5
 
 
 def _reread(x: Any) -> Any:
-    """In the shape of the transposed array, without moving a number."""
+    """Reshape to the transposed shape without moving a number."""
     return x.reshape(tuple(reversed(x.shape)))
 
 
 def _first_for_all(x: Any, axis: int) -> Any:
-    """The first entry along an axis in the place of all."""
+    """Replace all entries along an axis by the first."""
     if x.shape[axis] < 2:
         return x
     index = [slice(None)] * x.ndim
@@ -44,7 +44,7 @@ def _first_for_all(x: Any, axis: int) -> Any:
 
 
 def _cut(x: Any) -> Any:
-    """Without what comes after the point."""
+    """Round towards 0."""
     return x - x % 1 + (x < 0) * (x % 1 > 0)
 
 

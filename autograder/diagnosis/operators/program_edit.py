@@ -1,4 +1,4 @@
-"""One small change of a program as data, how it is made, and what a piece of a program knows of its surroundings."""
+"""Represents one small change of a program, applies it, and finds what a node's surroundings say about it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-#: How likely a change is; FAR: looked for in the program alone, and not in the functions that it calls.
+#: How likely a change is. FAR is tried only in the program itself, not in the functions that it calls.
 LIKELY, POSSIBLE, ODD, FAR = range(4)
-#: Whose program is changed: the model solution, or the student's.
+#: Whose program is changed: the model solution or the student's.
 MODEL, STUDENT = range(2)
-#: What counts: its arguments say where it begins and ends, or how often.
+#: Functions whose arguments say where they start and end, or how often they repeat.
 RANGES = ("range", "arange", "repeat", "repeat_interleave", "tile", "randint", "randperm")
 MODULES = {"np", "torch", "math", "F", "special", "scipy", "linalg", "functional"}
-#: The same change is made in at most so many places at once.
+#: The largest number of places at which the same change is made at once.
 TOGETHER = 4
 
 Parents = Mapping[ast.AST, ast.AST]
@@ -24,12 +24,13 @@ Parents = Mapping[ast.AST, ast.AST]
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """One change at one place.
+    """One change in one place.
 
-    place: the number of the node `old`, which `new` replaces; None for `new` deletes it. kind, detail: keys of the
-    tables in `words`. ranks: how likely it is in the model solution and in a student's program; None where it is not
-    tried. group: edits of one kind and group are made together too, wherever they can be made: who counts from 1 does
-    so everywhere. line: where it is. fields: the pieces of the program that its words name.
+    place: the number of the node `old`, which `new` replaces; None for `new` deletes it.
+    kind, detail: keys of the tables in `change_descriptions`.
+    ranks: how likely it is in the model solution and in a student's program; None where it is not tried.
+    group: edits of one kind and group are also made together, because who counts from 1 does so everywhere.
+    line: its line. fields: the pieces of the program that its words name.
     """
 
     place: int
@@ -44,7 +45,7 @@ class Edit:
 
     @property
     def keeps(self) -> bool:
-        """Does it put something around what stands there, and keep that as it is?"""
+        """Whether it wraps the old node and keeps it unchanged."""
         return self.new is not None and any(getattr(node, "number", -1) == self.place for node in ast.walk(self.new))
 
 
@@ -66,8 +67,8 @@ def edit(
 class Program:
     """A numbered function that is to be changed.
 
-    whose: MODEL or STUDENT. sizes: of the cases, by name, which a model solution may take for one another. numbers,
-    arrays: the arguments of a student's function that are plain numbers, and those that are arrays.
+    whose: MODEL or STUDENT. sizes: the names of the cases' sizes, which a mutant may confuse.
+    numbers, arrays: a student's arguments that are plain numbers, and those that are arrays.
     """
 
     tree: ast.FunctionDef
@@ -78,17 +79,17 @@ class Program:
 
     @cached_property
     def parents(self) -> Parents:
-        """The node around each node."""
+        """The parent of each node."""
         return {child: parent for parent in ast.walk(self.tree) for child in ast.iter_child_nodes(parent)}
 
     @cached_property
     def names(self) -> list[str]:
-        """Its arguments, and what it gives a value."""
+        """Its arguments and the names that it assigns."""
         return names_in(self.tree)
 
 
 def numbered(tree: ast.FunctionDef) -> ast.FunctionDef:
-    """The function without annotations, defaults kept, with a number for every node."""
+    """Return a copy of the function without annotations and docstring, with a number for every node."""
     tree = deepcopy(tree)
     tree.decorator_list, tree.returns = [], None
     for argument in (*tree.args.args, *tree.args.kwonlyargs):
@@ -98,7 +99,7 @@ def numbered(tree: ast.FunctionDef) -> ast.FunctionDef:
     nodes = list(ast.walk(tree))
     for number, node in enumerate(nodes):
         node.number = number
-    for node in reversed(nodes):  # an integer whose bits say which nodes it holds: copied in no time
+    for node in reversed(nodes):  # an integer, because it copies fast: its bits say which nodes are inside
         node.holds = 1 << node.number
         for child in ast.iter_child_nodes(node):
             node.holds |= child.holds
@@ -106,9 +107,10 @@ def numbered(tree: ast.FunctionDef) -> ast.FunctionDef:
 
 
 def edited(tree: ast.AST, edits: Sequence[Edit]) -> Any:
-    """A copy of a numbered tree with these changes; it shares what does not change.
+    """Return a copy of a numbered tree with these edits; it shares what does not change.
 
-    Outer ones come first: what they put in holds the numbers of the pieces that it keeps, and inner ones find them.
+    Outer edits come first. What they insert keeps the numbers of the nodes inside, so that inner edits still find
+    these.
     """
     for one in sorted(edits, key=lambda one: (one.place, not one.keeps)):
         tree = _applied(tree, one.place, one.new)
@@ -116,7 +118,7 @@ def edited(tree: ast.AST, edits: Sequence[Edit]) -> Any:
 
 
 def replaced(whole: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:
-    """A piece of a numbered tree with another node in the place of one of its own."""
+    """Return a part of a numbered tree with one of its nodes replaced."""
     return _applied(whole, old.number, new)
 
 
@@ -137,7 +139,7 @@ def _applied(value: Any, place: int, new: ast.AST | None) -> Any:
 
 
 def together(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:
-    """Edits of one kind and group, made wherever they can be: at a few places, none of which holds another."""
+    """Yield edits of one kind and group, made in a few places at once, none of which is inside another."""
     alike: dict[tuple[str, str], list[Edit]] = {}
     for one in edits:
         if one.group:
@@ -153,7 +155,7 @@ def together(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:
 
 
 def called(node: ast.Call) -> tuple[str, bool]:
-    """The name of what is called, and whether it is a method of a value."""
+    """Return the name of the function that is called, and whether it is a method of a value."""
     if isinstance(node.func, ast.Name):
         return node.func.id, False
     if isinstance(node.func, ast.Attribute):
@@ -164,14 +166,14 @@ def called(node: ast.Call) -> tuple[str, bool]:
 
 
 def constant(value: float | None) -> ast.expr:
-    """A number as it is written."""
+    """Return a number as a node."""
     if isinstance(value, (int, float)) and value < 0:
         return ast.UnaryOp(ast.USub(), ast.Constant(-value))
     return ast.Constant(value)
 
 
 def literal(node: ast.AST | None) -> Any:
-    """The value of what is written down, or None."""
+    """Return the value of a literal, or None."""
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError):
@@ -179,49 +181,49 @@ def literal(node: ast.AST | None) -> Any:
 
 
 def whole(node: ast.AST | None) -> int | None:
-    """A whole number that is written down, or None."""
+    """Return the value of an integer literal, or None."""
     value = literal(node)
     return value if type(value) is int else None
 
 
 def call(name: str, *arguments: ast.expr) -> ast.Call:
-    """A call of a function by name."""
+    """Return a call of a function by its name."""
     return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
 
 
 def attribute(value: ast.expr, name: str) -> ast.Attribute:
-    """value.name"""
+    """Return `value.name`."""
     return ast.Attribute(value, name, ast.Load())
 
 
 def one_off(node: ast.expr) -> tuple[ast.expr, ast.expr]:
-    """One less and one more."""
+    """Return the expression minus 1 and plus 1."""
     if whole(node) is not None:
         return constant(whole(node) - 1), constant(whole(node) + 1)
     return ast.BinOp(node, ast.Sub(), ast.Constant(1)), ast.BinOp(node, ast.Add(), ast.Constant(1))
 
 
 def turned(node: ast.expr) -> ast.expr:
-    """A matrix transposed, or no longer so."""
+    """Transpose a matrix, or undo its transposition."""
     return node.value if isinstance(node, ast.Attribute) and node.attr in ("T", "mT") else attribute(node, "mT")
 
 
 def is_keyed(node: ast.AST | None) -> bool:
-    """Is it an entry of a dict, such as params["W_Q"]?"""
+    """Return whether it is an entry of a dict, such as params["W_Q"]."""
     return (
         isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
     )
 
 
 def names_in(tree: ast.FunctionDef) -> list[str]:
-    """The arguments of a function, and what it gives a value."""
+    """Return a function's arguments and the names that it assigns."""
     arguments = [argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)]
     stored = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     return list(dict.fromkeys([*arguments, *stored]))
 
 
 def bound_at(node: ast.AST, parents: Parents) -> set[str]:
-    """The names that have a value where a node stands: arguments, and what an earlier line or round of a loop binds."""
+    """Return the names with a value at a node: arguments, and what an earlier line or round of a loop binds."""
     within, loops = node, []
     while within in parents:
         within = parents[within]
@@ -237,7 +239,7 @@ def bound_at(node: ast.AST, parents: Parents) -> set[str]:
 
 
 def assigned(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
-    """(name, value) of each place that gives a name a value; None for what is no plain assignment."""
+    """Yield (name, value) for each binding of a name; the value is None unless it is a plain assignment."""
     plain: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
@@ -257,7 +259,7 @@ def assigned(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def only_compared(tree: ast.FunctionDef) -> set[ast.expr]:
-    """Values that are compared and do nothing else: another number there may turn what is decided, by accident."""
+    """Return values that are only compared, where another number may flip the decision by accident."""
     tests = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
     sides = {each for test in tests for each in (test.left, *test.comparators)}
     loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]

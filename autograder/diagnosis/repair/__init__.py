@@ -1,1 +1,1 @@
-"""What a student's own program says of its mistake: a change that makes it right, a step that leaves the way."""
+"""Runs a student's own function to find a change that repairs it, or the first step that goes wrong."""

@@ -1,4 +1,4 @@
-"""Looks for the single change of a student's function that passes every case, and says what it is."""
+"""Finds the single change of a student's function that passes every case, and words it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from ..symptoms.types_and_forms import beyond
 from .first_wrong_step import origin
 from .student_program import AT_A_TIME, OwnProgram
 
-#: Changes that put something there that few forget: one of them alone may be what is missing, and hardly one of two.
+#: Changes that add something which few students forget.
 ARTIFICIAL = frozenset(
     ("no-root", "no-square", "no-abs", "no-complement", "not-doubled", "not-halved", "off-by-one", "not-inverted")
 )
-#: Changes that are tried at most, and of those that make one case right, how many on all cases.
+#: How many changes are tried on one case, and how many of those that pass it are tried on all cases.
 TRIED, FULLY = 600, 12
-#: The same of a program of few steps, which costs little: where one number is asked for many changes make one right.
+#: FULLY_IF_SHORT replaces FULLY for programs of at most SHORT steps. They are cheap and often return one number, so
+#: that many changes pass one case.
 SHORT, FULLY_IF_SHORT = 100, 40
-#: Changes beside which another one may make it right as well, and be what was meant.
+#: Changes for which another change may pass as well and be the one that is meant.
 OPEN = ARTIFICIAL | frozenset(
     (
         *("brackets", "order-of-lines", "sides", "one-step-too-many", "number", "name", "operation"),
@@ -42,28 +43,28 @@ OPEN = ARTIFICIAL | frozenset(
         *("not-turned", "range", "or-for-and", "order-of-results", "unpack-order", "comparison-off-by-one"),
     )
 )
-#: Changes that hardly anybody forgot, and those that may make right by accident what fails in edge cases alone.
+#: Changes that hardly any student needs, and those that may repair edge cases by accident.
 FAR_FETCHED = frozenset(("brackets", "order-of-lines"))
 BY_ACCIDENT = (
     ARTIFICIAL
     | FAR_FETCHED
     | {"sides", "one-step-too-many", "operation", "adds", "no-sign", "no-factor", "unpack-order"}
 )
-#: What is not named as a second change where a likelier one passes every case.
+#: Changes that are not offered as a second repair if a likelier one passes every case.
 SECOND_TO_NONE = ARTIFICIAL | {"not-turned", "no-factor", "no-sign", "unpack-order", "function"}
-#: Changes that say where something begins or ends.
+#: Changes of where something starts or ends.
 OF_ENDS = frozenset(("range", "comparison", "comparison-off-by-one", "number", "index", "one-step-too-many"))
-#: What takes something away: of another change there it is not known whether it does more than that.
+#: Changes that remove something; another repair at the same place may only remove it too, so it isn't offered.
 REMOVALS = ("one-step-too-many", "one-call-too-many", "index-too-many")
-#: What all changes may cost, in steps of the program, the likeliest changes first.
+#: The cost limit for all changes, in steps of the program; the likeliest changes come first.
 STEPS = 25_000
-#: The same of hunts: each question to the function that is to be found out costs as much as many steps.
+#: The same for black-box exercises, in which each call of the given function costs many steps.
 STEPS_OF_HUNTS, FULLY_OF_HUNTS = 25_000, 6
 
 
 @dataclass(frozen=True)
 class Repair:
-    """Edits of one kind of a student's function, its text with them, and what it then answers in the first case."""
+    """Edits of one kind in a student's function, its text with them, and its calls in the first case."""
 
     edits: tuple[Edit, ...]
     text: str
@@ -71,22 +72,22 @@ class Repair:
 
     @property
     def first(self) -> Edit:
-        """The edit that its name and line come from."""
+        """The edit that provides the name and the line."""
         return self.edits[0]
 
     @property
     def kind(self) -> str:
-        """What kind of change it is."""
+        """The kind of edit."""
         return self.first.kind
 
     @property
     def rank(self) -> int:
-        """How likely it is."""
+        """How likely it is; lower is likelier."""
         return self.first.ranks[STUDENT]
 
 
 def try_repairs(one_case: Posed, own: OwnProgram) -> Iterator[list[Repair]]:
-    """The changes, the likeliest first, some at a time."""
+    """Yield the changes with their calls of one case, in batches, the likeliest first."""
     steps = len(own.values(one_case, 0))
     edits = edits_of(_program(one_case, own))
     changes = [*((edit,) for edit in edits), *together(edits)]
@@ -107,7 +108,7 @@ def _program(one_case: Posed, own: OwnProgram) -> Program:
 
 
 def _given(one_case: Posed, own: OwnProgram) -> dict[str, Any]:
-    """The arguments, as the student calls them."""
+    """The arguments by the student's names."""
     case, names = one_case.cases[0], [argument.arg for argument in own.tree.args.args]
     given = {**dict(zip(names, case.args, strict=False)), **case.kwargs}
     return {name: value for name, value in given.items() if name in names}
@@ -116,14 +117,14 @@ def _given(one_case: Posed, own: OwnProgram) -> dict[str, Any]:
 def find_repairs(
     posed: Posed, one_case: Posed, own: OwnProgram, chance: frozenset[str] = frozenset()
 ) -> tuple[Repair, ...]:
-    """The likeliest change after which every case is right, with a second one if that may be what is meant.
+    """Return the likeliest change that passes every case, and a second one if that may be the one that is meant.
 
-    one_case: the case that is tried first. chance: changes that may pass by accident; others are preferred.
+    one_case: the case that is tried first. chance: kinds of change that may pass by accident; others are preferred.
     """
     posings = [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
     found: list[Repair] = []
     fully = FULLY_IF_SHORT if len(own.values(one_case, 0)) <= SHORT else FULLY
-    left = [FULLY_OF_HUNTS if is_hunt(posed) else fully] * 2  # for likely ones, and for chance
+    left = [FULLY_OF_HUNTS if is_hunt(posed) else fully] * 2  # for likely changes, and for `chance`
     for some in try_repairs(one_case, own):
         for one in some:
             left_here = left[one.kind in chance]
@@ -138,7 +139,7 @@ def find_repairs(
 
 
 def _alike(found: Sequence[Repair], other: Repair) -> bool:
-    """Is a change found already that is of this kind and in the same line, or says the same of the same place?"""
+    """Whether a change of this kind in this line, or of this place and detail, was found already."""
     new = other.first
     return any(
         (one.line == new.line and one.kind == new.kind) or (one.place == new.place and one.detail == new.detail)
@@ -163,7 +164,7 @@ def _passes(own: OwnProgram, text: str, posed: Posed) -> bool:
 
 
 def finding_of(repairs: Sequence[Repair], own: OwnProgram) -> Finding:
-    """What is said of a change that passes every case, or of two of them."""
+    """Return the finding that describes one repair or two."""
     parents, kind = Program(own.tree, STUDENT).parents, repairs[0].kind
     first, *others = (in_line(repair.edits, parents) for repair in _without_echo(repairs))
     if others:
@@ -175,7 +176,7 @@ def finding_of(repairs: Sequence[Repair], own: OwnProgram) -> Finding:
 
 
 def _without_echo(repairs: Sequence[Repair]) -> Sequence[Repair]:
-    """The repairs, or one of two that say the same fault: of a place and a part of it."""
+    """The repairs, or only one of two that name the same fault: one at a place, the other within it."""
     if len(repairs) < 2:
         return repairs
     outer, inner = sorted(repairs, key=lambda repair: -repair.first.old.holds)
@@ -188,16 +189,17 @@ def _without_echo(repairs: Sequence[Repair]) -> Sequence[Repair]:
     return [inner] if inner.kind == "number" and outer.kind in ARTIFICIAL | {"no-factor"} else repairs
 
 
-#: What other versions of the program would only do again: measure as long, keep as much from call to call.
+#: Findings for which no repair is tried, because other versions of the function would take as long or keep as much
+#: state.
 NOT_AGAIN = ("measured-on-draws", "keeps-state")
-#: So many cases are looked at, wrong ones and right ones, to find where wrong values begin.
+#: How many failing and how many passing cases are run to find where wrong values begin.
 LOOKED_AT = 3
 
 
 def with_repair(
     own: OwnProgram, posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | None], finding: Finding
 ) -> Finding:
-    """A finding with what the student's program adds to it. No mark changes."""
+    """Return a finding with what running the student's own function adds to it. It changes no mark."""
     if finding.slug == "measured-on-draws" and not own.draws:
         finding = Finding(None, "")
     if finding.named and finding.names <= own.names:
@@ -230,7 +232,7 @@ def _repaired(
     if not repairs or (by_chance and (is_hunt(posed) or repairs[0].kind in (*OF_SIZE, "no-factor"))):
         return finding if alike else _with_origin(own, posed, ordinary[:LOOKED_AT], calls, problems, finding)
     found = finding_of(repairs, own)
-    if alike:  # the same slip keeps its name, whatever code it is in
+    if alike:  # a mutant of the model solution already named this slip
         return replace(found, slug=finding.slug, facts=finding.facts)
     if finding.certainty == Certainty.PLACE:
         return replace(found, facts=f"{finding.facts} {finding.text}".strip())
@@ -245,7 +247,7 @@ def _with_origin(
     problems: Sequence[Problem | None],
     finding: Finding,
 ) -> Finding:
-    """A finding with the step at which NaN, a wrong shape or a wrong dtype is first seen."""
+    """A finding with the step at which NaN, a wrong shape or a wrong dtype first appears."""
     core = posed.exercise.core
     right = [i for i, case in enumerate(posed.cases) if problems[i] is None and case.criterion == core]
     origins = (origin(posed, index, calls[index], problems[index], own, right[:LOOKED_AT]) for index in wrong)
@@ -258,7 +260,7 @@ def _with_origin(
 
 
 def _is_coarse(case: Case) -> bool:
-    """Are there numbers of two bytes, between which much is alike?"""
+    """Whether there are float16 inputs, in which many numbers round to the same value."""
     return any(getattr(leaf, "dtype", None) == np.float16 for leaf in leaves((case.args, case.kwargs)))
 
 

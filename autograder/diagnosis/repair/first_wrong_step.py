@@ -1,4 +1,4 @@
-"""Where in a student's program wrong values begin: NaN or infinity, a shape, a dtype, an index below 0, an error."""
+"""Finds where a student's function goes wrong: the first NaN, infinity, bad shape or dtype, negative index or error."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ..operators.program_edit import called
 from .student_program import OwnProgram
 
 EXPONENTIALS = ("exp", "exp2", "expm1", "exp_", "sinh", "cosh")
-#: What puts infinity somewhere on purpose.
+#: Functions that put infinity somewhere on purpose.
 ON_PURPOSE = ("masked_fill", "masked_fill_", "where", "full", "full_like", "float", "tensor", "array", "nan_to_num")
-#: What makes arrays whose numbers are left over from elsewhere until they are written.
+#: Functions that make arrays with arbitrary numbers until something is written to them.
 UNSET = ("empty", "empty_like", "new_empty")
-#: What makes arrays; a name hands on one that was made before.
+#: Nodes that make arrays; a name only passes on an existing one.
 MAKES = (ast.BinOp, ast.Call, ast.Subscript, ast.Attribute)
 
-#: The steps of a run in their order: what makes each value, and the value.
+#: The steps of a run in their order: each expression and its value.
 Steps = list[tuple[ast.expr, Any]]
 
 
 def origin(
     posed: Posed, index: int, call: Call, problem: Problem, own: OwnProgram, right: Sequence[int]
 ) -> Finding | None:
-    """The first step of one wrong case at which it is seen to go wrong, if that can be seen.
+    """Return a finding on the first step at which one failing case visibly goes wrong, or None.
 
-    right: cases of the core that are right: an index that wraps in them, too, is no cause.
+    right: passing core cases; an index that wraps in them too is not the cause.
     """
     case = posed.cases[index]
     steps = _steps(posed, index, own)
@@ -56,7 +56,7 @@ def _steps(posed: Posed, index: int, own: OwnProgram) -> Steps:
 
 
 def as_array(value: Any) -> np.ndarray | None:
-    """A number, an array or what stands in a tensor that came over the wire; None for all else."""
+    """Return a number, an array or the array of an encoded tensor as an array; None for anything else."""
     value = getattr(value, "array", value)
     if isinstance(value, (bool, int, float, np.generic)):
         try:
@@ -67,7 +67,7 @@ def as_array(value: Any) -> np.ndarray | None:
 
 
 def floats(value: Any) -> np.ndarray | None:
-    """The same, of floating-point numbers only."""
+    """Return the same, but only for floating-point numbers."""
     array = as_array(value)
     return array if array is not None and array.dtype.kind == "f" else None
 
@@ -77,7 +77,7 @@ def _at(node: ast.expr) -> str:
 
 
 def _nan(steps: Steps, case: str) -> Finding | None:
-    """The first step that makes NaN or infinity of numbers, and why."""
+    """The first step that makes NaN or infinity from finite numbers, and why."""
     latest: dict[int, np.ndarray] = {}
     seen: set[int] = set()
     for node, value in steps:
@@ -89,7 +89,7 @@ def _nan(steps: Steps, case: str) -> Finding | None:
             inputs = [latest[each.number] for each in inputs_of(node) if getattr(each, "number", -1) in latest]
             if not np.isfinite(array).all() and not all(each.number in seen for each in inputs_of(node)
                                                         if isinstance(each, MAKES)):  # fmt: skip
-                return None  # a value that was too large to be noted may hold it before
+                return None  # an input that was too large to record may hold it
             power = isinstance(node, ast.Call) and called(node)[0] in EXPONENTIALS and len(inputs) == 1
             if power and np.isposinf(array).any() and not np.isposinf(inputs[0]).any():
                 key = "overflow/float64" if array.dtype == np.float64 else "overflow/float32"
@@ -104,7 +104,7 @@ def _nan(steps: Steps, case: str) -> Finding | None:
 
 
 def _of_step(key: str, by_zero: str, case: str, node: ast.expr, latest: dict[int, np.ndarray]) -> Finding:
-    """What a step makes, or, `by_zero`, what it makes because it divides by 0."""
+    """The finding on a step; its key is `by_zero` if the step divides by 0."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         by = latest.get(getattr(node.right, "number", -1))
         if by is not None and (by == 0).any():
@@ -113,7 +113,7 @@ def _of_step(key: str, by_zero: str, case: str, node: ast.expr, latest: dict[int
 
 
 def inputs_of(node: ast.expr) -> Iterator[ast.expr]:
-    """The pieces of a step whose values go into it: of a call its arguments, and what it is a method of."""
+    """Yield the subexpressions whose values a step uses: for a call, its arguments and the object of a method."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.keyword):
             yield child.value
@@ -125,7 +125,7 @@ def inputs_of(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _first_like(call: Call, problem: Problem, steps: Steps) -> Finding | None:
-    """The first step whose value has the wrong shape, or the wrong dtype, of the result that is wrong."""
+    """The first step whose value has the same wrong shape or dtype as the result."""
     array = as_array(call.value[problem.leaf] if isinstance(call.value, tuple) else call.value)
     if array is None or not array.ndim:
         return None
@@ -141,7 +141,7 @@ def _first_like(call: Call, problem: Problem, steps: Steps) -> Finding | None:
 
 
 def _raise(tree: ast.FunctionDef, steps: Steps) -> Finding | None:
-    """The condition at which the program raises an error itself."""
+    """The condition under which the program itself raises an error."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
             values = [as_array(value) for step, value in steps if step is node.test]
@@ -151,7 +151,7 @@ def _raise(tree: ast.FunctionDef, steps: Steps) -> Finding | None:
 
 
 def _wrapped(tree: ast.FunctionDef, steps: Steps, case: str) -> Iterator[tuple[int, Finding]]:
-    """(number, finding) of each computed index that counts from the other end: below 0, or -k where k is 0."""
+    """(number, finding) of each computed index that wraps: a negative one, or -k where k is 0."""
     seen: dict[int, list[int]] = {}
     for node, value in steps:
         array = as_array(value)

@@ -1,4 +1,4 @@
-"""A student's own program: its text, other versions of it, and one that notes the value of each step."""
+"""Reads a student's function, makes other versions of it, and records the value of each step."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ...records import Answer, Call
 from ...worker.run_rewritten import NOTED
 from ..operators.program_edit import Edit, edited, numbered
 
-#: What makes a value. A name hands on one that was made before.
+#: Nodes that are recorded as steps.
 STEPS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call, ast.Subscript, ast.Attribute, ast.Name)
 
 
 def noted(tree: ast.FunctionDef) -> ast.FunctionDef:
-    """The numbered function with each of its steps noted under its number."""
+    """Return the numbered function in which each step records its value under its number."""
     new = copy(tree)
     new.body = [_statement(statement) for statement in tree.body]
     return ast.fix_missing_locations(new)
 
 
 def _statement(node: ast.AST) -> ast.AST:
-    """A statement, or a part of one that is no expression, with its expressions noted."""
+    """A statement, or another node that is no expression, with its expressions recorded."""
     new = copy(node)
     for name, part in ast.iter_fields(node):
         if name == "annotation":
@@ -63,19 +63,20 @@ def _expression(node: ast.expr) -> ast.expr:
     return ast.copy_location(noting, node)
 
 
-#: A longer text is nobody's answer to one exercise.
+#: Longer texts are not read.
 LONGEST = 20_000
-#: What stands where random numbers are drawn.
+#: Names that suggest random numbers.
 DRAWS = re.compile(r"rand|rng|normal|draw|sample|uniform|generator", re.IGNORECASE)
-#: Texts that are sent at a time.
+#: How many texts are sent in one batch.
 AT_A_TIME = 120
 
 
 @dataclass(frozen=True)
 class OwnProgram:
-    """tree: the function, with a number for each node, and lines as they are counted in the cell.
+    """A student's function that can be changed and run again.
 
-    run: puts the cases of a posing to each of several texts of the function, and to no more than there is time for.
+    tree: the function with numbered nodes; its lines count from the start of the cell.
+    run: calls several texts of the function on the cases of a posed exercise, as far as the time allows.
     """
 
     tree: ast.FunctionDef
@@ -88,7 +89,7 @@ class OwnProgram:
 
     @staticmethod
     def read(source: str, name: str, run: Callable[[Sequence[str], Posed], Answer]) -> OwnProgram | None:
-        """The last function of this name in a cell; None where there is none that can be read."""
+        """Return the last function of this name in a cell, or None if there is none that can be parsed."""
         if len(source) > LONGEST:
             return None
         try:
@@ -107,15 +108,15 @@ class OwnProgram:
 
     @property
     def draws(self) -> bool:
-        """Whether it may draw random numbers: by the names in it."""
+        """Whether its names suggest that it draws random numbers."""
         return DRAWS.search(ast.unparse(self.tree)) is not None
 
     def text(self, *edits: Edit) -> str:
-        """The function with these changes."""
+        """Return the text of the function with these edits."""
         return self.text_of(edited(self.tree, edits))
 
     def text_of(self, tree: ast.FunctionDef) -> str:
-        """A version of the function, as a text to be run."""
+        """Return the text of a version of the function, ready to run."""
         head = ast.FunctionDef(
             tree.name, tree.args, [], self.decorators, type_params=getattr(tree, "type_params", []), lineno=1
         )
@@ -123,13 +124,13 @@ class OwnProgram:
         return "\n".join((ast.unparse(head), *body))
 
     def _text_of(self, statement: ast.stmt) -> str:
-        """A statement, indented: most are the same in every version."""
+        """The indented text of a statement, cached because most are the same in every version."""
         if statement not in self._texts:
             self._texts[statement] = textwrap.indent(ast.unparse(statement), "    ")
         return self._texts[statement]
 
     def noted(self, posed: Posed, index: int) -> Call | None:
-        """One case, with what each step makes in the order in which they run; run through once."""
+        """Return the call of one case with the recorded value of each step, in the order of the run; it runs once."""
         key = (self.tree, posed, index)
         if key not in self._noted:
             (calls,) = self.calls([self.text_of(noted(self.tree))], posed.part([index])) or ([],)
@@ -137,12 +138,12 @@ class OwnProgram:
         return self._noted[key]
 
     def values(self, posed: Posed, index: int) -> Sequence[tuple[int, object]]:
-        """The steps of one case, by their numbers, with their values."""
+        """Return the steps of one case as (number, value)."""
         call = self.noted(posed, index)
         return call.noted if call is not None else []
 
     def calls(self, texts: Sequence[str], posed: Posed) -> list[list[Call]]:
-        """For each text its calls of all the cases; none where the time had run out before."""
+        """Return the calls of all cases for each text; an empty list if the time ran out before."""
         count, found = len(posed.cases), []
         for start in range(0, len(texts), AT_A_TIME):
             part = texts[start : start + AT_A_TIME]

@@ -1,1 +1,1 @@
-"""General relations between a wrong answer and the right one, for mistakes that no exercise lists."""
+"""Relates wrong results to the expected ones in general, for mistakes that no exercise lists."""

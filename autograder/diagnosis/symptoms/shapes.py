@@ -1,4 +1,4 @@
-"""Symptoms of shapes: which axis is missing, merged or left over, and what an exception says of two axes."""
+"""Diagnoses wrong shapes: which axis is missing, merged or extra, and what an exception says about two axes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...safe_text import counted, spoken
 from ..calls_and_expected import Evidence
 from ..finding_sentences import named, say
 
-#: Messages of NumPy and PyTorch about two axes that should be equally long.
+#: Messages of NumPy and PyTorch about two axes whose lengths should be equal.
 _TWO_LENGTHS = tuple(
     map(
         re.compile,
@@ -36,18 +36,18 @@ _TWO_LENGTHS = tuple(
 )
 Raised = Sequence[tuple[Case, Failure]]
 
-#: A share of the cases that is no chance.
+#: A share of the cases that is too large for chance.
 MOST = 0.6
 _BROADCAST = re.compile(r"with shapes \(([\d,]+)\) \(([\d,]+)\)")
 _BATCHES = re.compile(r"batch2 tensor to be: \[(\d+), (\d+)\] but got: \[(\d+), (\d+)\]")
 
 
 def two_axes(raised: Raised) -> tuple[str, str] | None:
-    """The sizes of two axes that meet, of all that raised; None where it cannot be said."""
+    """Return the sizes of the two axes that do not fit in any failing call, or None if that is unclear."""
     seen = [(case, _lengths(failure), failure.line) for case, failure in raised]
     if not seen or any(lengths is None for _, lengths, _ in seen):
         return None
-    # Where one of the two is 1 the arrays do fit, so that a case may fail elsewhere: the first line counts.
+    # An axis of length 1 broadcasts, so that a case may fail in a later line: only the first line counts.
     here = [(case, pair) for case, pair, line in seen if line == seen[0][2]]
     one, other = (mostly([(case, pair[side]) for case, pair in here]) for side in (0, 1))
     return (one, other) if one and other and one != other else None
@@ -71,9 +71,10 @@ def _lengths(failure: Failure) -> tuple[int, int] | None:
 
 
 def mostly(lengths: Sequence[tuple[Case, int]]) -> str:
-    """The size that is so long in most cases: in a few of them two sizes coincide, and something later fails.
+    """Return the size that has this length in most cases; in a few, two sizes coincide and a later line fails.
 
-    A number that never changes is that number, and among so many sums and doubles one fits most lengths by chance.
+    Only single sizes and plain products count here, or only single sizes if the length never changes, because among so
+    many sums and doubles one fits by chance. Otherwise `name_of` decides.
     """
     same = len({length for _, length in lengths}) == 1 and len({tuple(case.sizes.items()) for case, _ in lengths}) > 1
     for words, value in _candidates(lengths[0][0]):
@@ -86,12 +87,12 @@ def mostly(lengths: Sequence[tuple[Case, int]]) -> str:
 
 
 def name_of(lengths: Sequence[tuple[Case, int]]) -> str:
-    """The size, or the product of sizes, that is so long in each of the cases; a number if it never changes; or ""."""
+    """Return the size or product of sizes with this length in every case, a number if it never changes, or ""."""
     if not lengths:
         return ""
     once = len({tuple(case.sizes.items()) for case, _ in lengths}) < 2
     for words, value in _candidates(lengths[0][0]):
-        by_chance = once and " " in words  # among so many sums one fits any length
+        by_chance = once and " " in words  # with so many sums, one fits any length
         if not by_chance and all(value(case) == length for case, length in lengths):
             return words
     found = {length for _, length in lengths}
@@ -120,7 +121,7 @@ def _candidates(case: Case) -> Iterator[tuple[str, Any]]:
 
 
 def product_of(lengths: Sequence[tuple[Case, int]]) -> str:
-    """The product of up to five sizes that is so large in each of two cases or more, in the order of the sizes."""
+    """Return the product of up to five sizes that has this value in every case; "" if all cases have the same sizes."""
     names = [name for name in lengths[0][0].sizes if name.isidentifier()]
     if len({tuple(case.sizes.items()) for case, _ in lengths}) < 2:
         return ""
@@ -131,12 +132,12 @@ def product_of(lengths: Sequence[tuple[Case, int]]) -> str:
     return ""
 
 
-#: What an axis of this size is called, by the key of its name; of others the size itself is said.
+#: The key of the words for an axis of this size; other axes are named by the size itself.
 AXES = {
     **{"B": "axis/batch", "batch": "axis/batch", "h": "axis/heads", "n_heads": "axis/heads"},
     "g": "axis/key-value-heads",
 }
-#: What becomes of an axis that is no longer there: the key of its sentence, and how.
+#: What may have happened to a missing axis: the key of its sentence, and the reduction.
 REDUCTIONS: tuple[tuple[str, Callable[[np.ndarray, int], np.ndarray]], ...] = (
     ("wrong-shape/summed", lambda array, axis: array.sum(axis=axis)),
     ("wrong-shape/averaged", lambda array, axis: array.mean(axis=axis)),
@@ -148,7 +149,7 @@ REDUCTIONS: tuple[tuple[str, Callable[[np.ndarray, int], np.ndarray]], ...] = (
 
 @dataclass(frozen=True)
 class Misshapen:
-    """One result of wrong shape, beside the one that is due."""
+    """One result of wrong shape, with the expected one."""
 
     case: Case
     value: np.ndarray
@@ -162,10 +163,10 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
     failing = [index for index in evidence.failing() if evidence.problems[index].kind == "shape"]
     if 2 * len(failing) <= len(evidence.failing()):
         return None
-    if all(isinstance(evidence.calls[index].value, list) for index in failing):  # of these `form.of_lists` tells
+    if all(isinstance(evidence.calls[index].value, list) for index in failing):  # left to `types_and_forms.of_lists`
         return None
     leaf = evidence.problems[failing[0]].leaf
-    if evidence.posed.exercise.leaves[leaf].kind == "pair list":  # it has no shape to whoever wrote it
+    if evidence.posed.exercise.leaves[leaf].kind == "pair list":  # for the student, it has no shape
         return None
     places = [index for index in failing if evidence.problems[index].leaf == leaf]
     found = [_of_leaf(evidence, index, leaf) for index in places]
@@ -201,7 +202,7 @@ def _same_in_order(each: Misshapen) -> bool:
 
 
 def _right_ones(evidence: Evidence, leaf: int) -> Iterator[Misshapen]:
-    """The same result in the cases that are right: a name of an axis must be true of them as well."""
+    """The same result in the passing cases, because the name of an axis must hold for them too."""
     for index, problem in enumerate(evidence.problems):
         case, call = evidence.posed.cases[index], evidence.calls[index]
         if problem is None and call.failure is None and case.raises is None and not case.gradient:
@@ -209,7 +210,7 @@ def _right_ones(evidence: Evidence, leaf: int) -> Iterator[Misshapen]:
 
 
 def _names(found: Sequence[Misshapen], every: Sequence[Misshapen], due: bool) -> list[str]:
-    """The name of each axis, of the shapes that are there or due; its length in the first case where it has none."""
+    """The name of each axis of the actual or expected shapes; its length in the first case if it has no name."""
     shapes = [(each.case, (each.expected if due else each.value).shape) for each in every]
     axes = len(shapes[0][1])
     if any(len(shape) != axes for _, shape in shapes[: len(found)]):
@@ -225,8 +226,8 @@ def _names(found: Sequence[Misshapen], every: Sequence[Misshapen], due: bool) ->
 
 
 def _there_and_due(found: Sequence[Misshapen], now: Sequence[str], due: Sequence[str]) -> dict[str, str]:
-    """ "(n, d_k)" and "(n, d_v)": the shape that is there, and the one that is due."""
-    if now == due:  # the same names for other lengths: the numbers tell more
+    """The actual and the expected shape: "(n, d_k)" and "(n, d_v)"."""
+    if now == due:  # the same names for different lengths: numbers are clearer
         now = due = []
     shape, wanted = (list(map(str, array.shape)) for array in (found[0].value, found[0].expected))
     return {"there": _listed(now or shape), "due": _listed(due or wanted)}
@@ -241,7 +242,7 @@ def _called(size: str) -> str:
 
 
 def _lost_axis(found: Sequence[Misshapen], due: Sequence[str]) -> str | None:
-    """One axis is missing: which one, and what became of its entries, as far as that can be seen."""
+    """The sentence on a missing axis: which one it is and, if that is visible, how its entries were reduced."""
     if all(each.value.ndim == 0 < each.expected.ndim for each in found):
         return say("wrong-shape/one-number")
     if not due or any(each.value.ndim != each.expected.ndim - 1 for each in found):
@@ -261,7 +262,7 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def _merged_with_another(found: Sequence[Misshapen], now: Sequence[str], due: Sequence[str]) -> str | None:
-    """The heads are joined with the tokens where they are to be joined with the columns, say."""
+    """The sentence on an axis that is merged with the wrong one, such as heads with tokens instead of columns."""
     if len(now) != len(due) or any(each.value.size != each.expected.size for each in found):
         return None
     for there, wanted in itertools.product(_products(now), _products(due)):
@@ -278,7 +279,7 @@ def _products(names: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _like_another(evidence: Evidence, places: Sequence[int], leaf: int, found: Sequence[Misshapen]) -> str | None:
-    """The shape there is in every case that of an argument, or that another result should have."""
+    """The sentence if the shape is that of an argument or of another result in every case."""
     if len({each.value.shape for each in found}) < 2:
         return None
     shapes = [_shapes(evidence, index, leaf) for index in places]
@@ -289,7 +290,7 @@ def _like_another(evidence: Evidence, places: Sequence[int], leaf: int, found: S
 
 
 def _shapes(evidence: Evidence, index: int, leaf: int) -> dict[str, tuple[int, ...]]:
-    """The shapes in one case of the arguments, and of the results but one."""
+    """The shapes of the arguments and of the other results in one case."""
     results = (right for _, right in evidence.results(index))
     names = (part.name for part in evidence.posed.exercise.leaves)
     others = [pair for place, pair in enumerate(zip(names, results, strict=False)) if place != leaf]
@@ -299,7 +300,7 @@ def _shapes(evidence: Evidence, index: int, leaf: int) -> dict[str, tuple[int, .
 
 _OUT_OF_BOUNDS = re.compile(r"index -?\d+ is out of bounds for (?:axis|dimension) \d+ with size (\d+)")
 _PAST_THE_END = re.compile(r"(?:list|tuple) index out of range|index out of range in self|shape mismatch: indexing")
-#: (axes that are counted on, axes that are there), in the messages of NumPy and PyTorch.
+#: Messages of NumPy and PyTorch about the expected and the actual number of axes.
 _AXES = tuple(
     map(
         re.compile,
@@ -329,14 +330,14 @@ _RESHAPED = (
     re.compile(r"shape '\[(?P<shape>[^\]]*)\]' is invalid for input of size (?P<size>\d+)"),
     re.compile(r"cannot reshape array of size (?P<size>\d+) into shape \((?P<shape>[^)]*)\)"),
 )
-#: What speaks of two arrays whose axes do not go together, where it can't be said which.
+#: Messages about two arrays that do not fit, without saying in which axes.
 _TWO_ARRAYS = re.compile(
     r"broadcast|not aligned|mismatch|must match|size of tensor a|cannot be multiplied|same shape|inconsistent tensor"
 )
 
 
 def of_shapes(evidence: Evidence) -> Finding | None:
-    """It raises because sizes or axes were taken for one another; said only as far as its message goes."""
+    """Return a finding if the calls raise because sizes or axes are confused, as far as the message shows it."""
     ordinary = [index for index in evidence.failing() if evidence.posed.cases[index].raises is None]
     raised = [(evidence.posed.cases[i], failure) for i in ordinary if (failure := evidence.calls[i].failure)]
     in_core = any(case.criterion == evidence.posed.exercise.core for case, _ in raised)
@@ -350,13 +351,13 @@ def of_shapes(evidence: Evidence) -> Finding | None:
 
 
 def _alike(raised: Raised) -> Raised:
-    """What fails in the line of the first failure: other cases may come past it, and fail elsewhere."""
+    """The failures in the line of the first one; other cases may pass this line and fail elsewhere."""
     first = raised[0][1]
     return [(case, f) for case, f in raised if f.line == first.line and f.type_name == first.type_name]
 
 
 def _in_line(raised: Raised, key: str, **fields: object) -> Finding:
-    """What goes wrong in the line of the failures, where there is one."""
+    """The finding of this key, with the line of the failures if there is one."""
     line = raised[0][1].line
     return named(key, at=say("at-line", line=line) if line else "", **fields)
 
@@ -382,7 +383,7 @@ def past_the_end(raised: Raised) -> Finding | None:
 
 
 def number_of_axes(raised: Raised) -> Finding | None:
-    """It counts on another number of axes than an array has."""
+    """Return a finding if the code expects a different number of axes than the array has."""
     message = raised[0][1].message
     if match := _first(_AXES, message):
         return _in_line(raised, "number-of-axes", axes=_axes(match["due"]), there=match["there"])
@@ -401,7 +402,7 @@ def _axes(count: str) -> str:
 
 
 def reshaped(raised: Raised) -> Finding | None:
-    """An array is to get a shape of another number of entries."""
+    """Return a finding if an array does not have as many entries as its new shape needs."""
     found = [(case, _first(_RESHAPED, failure.message)) for case, failure in raised]
     if not all(match for _, match in found):
         return None
@@ -427,7 +428,7 @@ def two_arrays(raised: Raised) -> Finding | None:
     return named("shapes-do-not-fit") if _all_say(raised, _TWO_ARRAYS) else None
 
 
-#: What an exception may say, the most telling first.
+#: The checks of exceptions, the most informative first.
 RELATIONS: tuple[Callable[[Raised], Finding | None], ...] = (
     strided,
     past_the_end,

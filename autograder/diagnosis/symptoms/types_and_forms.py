@@ -1,4 +1,4 @@
-"""Symptoms of form: a wrong type, dtype or list, nothing returned, and which cases fail."""
+"""Diagnoses results of the wrong type, dtype or structure, wrong lists, and which cases fail."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ...safe_text import begun, listed, spoken
 from ..calls_and_expected import Evidence
 from ..finding_sentences import named, say
 
-#: What is told of an answer that makes what it must do without.
+#: The slug of an answer that makes a tensor which the exercise forbids.
 MATERIALISES = "materialises"
-#: Of lists, what relates them to the right ones; the rest says only how they are wrong.
+#: Findings on lists that relate them to the right ones; the others say only how they are wrong.
 RELATED = ("one-alone", "list-order", "goes-on", "goes-on/unevenly")
 
 
@@ -94,7 +94,7 @@ def returns_input(evidence: Evidence) -> Finding | None:
 
 
 def wrong_signature(evidence: Evidence) -> Finding | None:
-    """Called as the docstring says, it does not accept the arguments."""
+    """Return a finding if the function does not accept the arguments that the docstring names."""
     calls = [evidence.calls[index] for index in evidence.failing()]
     if evidence.all_of_kind("raised") and all(
         call.failure is not None
@@ -108,12 +108,12 @@ def wrong_signature(evidence: Evidence) -> Finding | None:
 
 
 Pairs = list[tuple[list, list]]
-#: The key of a sentence, and what fills its gaps.
+#: The key of a sentence, and the values for its gaps.
 Told = tuple[str, dict[str, object]]
 
 
 def of_lists(evidence: Evidence) -> Finding | None:
-    """The first thing that holds of every wrong list, of the first result that is wrong."""
+    """Return the first finding that fits all wrong lists of one result, for the first result that has one."""
     leaves = evidence.posed.exercise.leaves
     for leaf, pairs in _by_leaf(evidence).items():
         most = max(len(each) for each in _answered(evidence, leaf))
@@ -138,7 +138,7 @@ def _by_leaf(evidence: Evidence) -> dict[int, Pairs]:
 
 
 def _answered(evidence: Evidence, leaf: int) -> list[list]:
-    """All lists that came back as this result."""
+    """All lists that were returned as this result."""
     results = (evidence.results(index) for index, call in enumerate(evidence.calls) if call.failure is None)
     return [found[leaf][0] for found in results if found and isinstance(found[leaf][0], list)]
 
@@ -180,35 +180,35 @@ def _entries(count: int) -> str:
 
 
 def fails_elsewhere(evidence: Evidence) -> bool:
-    """Whether the core is right."""
+    """Return whether the core is right."""
     core, cases = evidence.posed.exercise.core, evidence.posed.cases
     return all(cases[index].criterion != core for index in evidence.failing())
 
 
 def where_it_fails(evidence: Evidence) -> str:
-    """ "Your function passes the ordinary cases, but fails in the case “n = 1”.", where the core is right."""
+    """Return where a function whose core is right fails: "Your function passes the ordinary cases, but fails in …"."""
     core = evidence.posed.exercise.core
     return say("fails" if core == "values" else "fails/criterion", criterion=core, cases=_labels(evidence, 3))
 
 
-#: The one case in which an answer fails, in these words.
+#: The only case in which an answer fails.
 _FAILS_IN = re.compile(r"fails in (the case “[^”]*”)\.$")
 
 
 def beyond(text: str, facts: str) -> str:
-    """Where an answer fails, unless that is one case which a text names already."""
+    """Return the facts, or "" if they only name one case that the text names already."""
     case = _FAILS_IN.search(facts)
     return "" if case and case[1] in text else facts
 
 
 def some_cases_only(evidence: Evidence) -> Finding | None:
-    """All cases of the core are right, or some are: what tells them apart from the others?"""
+    """Return a finding that names the failing cases if all core cases pass, or at least two of them."""
     core, cases = evidence.posed.exercise.core, evidence.posed.cases
     if fails_elsewhere(evidence):
         wrong = {cases[index].criterion for index in evidence.failing()}
-        criteria = [name for name in evidence.posed.exercise.credit if name in wrong]  # cases come in any order
+        criteria = [name for name in evidence.posed.exercise.credit if name in wrong]  # the cases may be in any order
         slug = "fails-" + "-and-".join(name.replace(" ", "-") for name in criteria)
-        return Finding(slug, _said(evidence), Certainty.PLACE, where_it_fails(evidence))  # the cases set them apart
+        return Finding(slug, _said(evidence), Certainty.PLACE, where_it_fails(evidence))
     right = [case for case, problem in zip(cases, evidence.problems, strict=False) if problem is None]
     if sum(case.criterion == core for case in right) >= 2:
         return named("not-general", Certainty.SYMPTOM, criterion=core, cases=_labels(evidence, 3))
@@ -216,7 +216,7 @@ def some_cases_only(evidence: Evidence) -> Finding | None:
 
 
 def names_given(evidence: Evidence) -> Finding | None:
-    """Where a name is asked for: which one came back, and for what."""
+    """Return a finding with the failing cases and the names they returned, if each returned a string."""
     if not all(isinstance(evidence.calls[index].value, str) for index in evidence.failing()):
         return None
     result = evidence.posed.exercise.leaves[0].name.removeprefix("the ")
@@ -224,7 +224,7 @@ def names_given(evidence: Evidence) -> Finding | None:
 
 
 def _labels(evidence: Evidence, most: int) -> str:
-    """What fails, in the order of the cases; where a name is asked for, with the name that came back."""
+    """The failing cases in their order, each with the returned name if a name is expected."""
     names = {outcome.value for outcome in evidence.posed.expected if isinstance(outcome.value, str)}
     labels = []
     for index in evidence.failing():
@@ -236,13 +236,13 @@ def _labels(evidence: Evidence, most: int) -> str:
 
 
 def _end(name: str, call: Call) -> tuple[str, int | None] | None:
-    """(exception, line of the cell)."""
+    """The exception and its line in the cell."""
     failure = call.failure
     return (failure.type_name, failure.line if failure.cell in ("", name) else None) if failure is not None else None
 
 
 def _said(evidence: Evidence) -> str:
-    """The same wrong word or the same exception each time."""
+    """The sentence on what every failing case did, if they all raised the same exception or returned the same bool."""
     calls = [evidence.calls[index] for index in evidence.failing()]
     ends = {_end(evidence.posed.exercise.name, call) for call in calls}
     if len(ends) == 1 and None not in ends:

@@ -1,4 +1,4 @@
-"""Symptoms of values: a factor, a sign, an order, a part that is missing."""
+"""Diagnoses wrong values: a factor, a sign, an order or a missing part."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ..calls_and_expected import Evidence
 from ..finding_sentences import named, of_results
 from . import shapes
 
-#: How far from the right number a mean over a few hundred draws or more may be, as a share of it.
+#: How far a mean over a few hundred random draws may be from the right value, relative to it.
 NEAR = 0.3
-#: What is right to so much, as a share, is computed rightly and rounded on the way.
+#: A result that is right up to this relative error is computed correctly but rounded on the way.
 COARSE = 2e-3
 
 
 def through_a_float(evidence: Evidence) -> Finding | None:
-    """A count so large that no float holds it, wrong in its last digits."""
+    """Return a finding if only the last digits are wrong in an integer that is too large for a float."""
     for index in evidence.failing():
         value, expected = evidence.calls[index].value, evidence.posed.expected[index].value
         if type(expected) is not int or not isinstance(value, (int, float)) or abs(expected) <= 2**53:
             return None
-        if not abs(value) < 2**1000 or abs(int(value) - expected) > 1e-14 * abs(expected):  # infinite, NaN, far away
+        if not abs(value) < 2**1000 or abs(int(value) - expected) > 1e-14 * abs(expected):  # infinite, NaN or far off
             return None
     return named("through-a-float")
 
 
 def constant_factor(evidence: Evidence) -> Finding | None:
-    """Right up to a factor: one number everywhere, or a power of a named size."""
+    """Return a finding if the result is right up to a factor: one number everywhere, or a power of a size."""
     wrong = {leaf for _, leaf, _, _ in evidence.wrong_pairs()}
     if len(wrong) != 1 or not evidence.all_of_kind("values"):
         return None
@@ -59,7 +59,7 @@ def constant_factor(evidence: Evidence) -> Finding | None:
         return named("off-by-factor", factor=found)
     factors = np.array([factor for _, factor in seen])
     if np.abs(factors - 1).max() < 1e-4:
-        return None  # right up to rounding: no factor, but too little precision
+        return None  # only too imprecise, not off by a factor
     if np.ptp(factors) < 1e-6 * abs(factors[0]):
         if near(factors[0], -1.0):
             return named("wrong-sign")
@@ -68,7 +68,7 @@ def constant_factor(evidence: Evidence) -> Finding | None:
 
 
 def _power_and_number(seen: Sequence[tuple[Case, float]]) -> str:
-    """ "2/√d_k": a small number times a power of one size, in cases where that size differs."""
+    """A factor such as "2/√d_k": a small number times a power of one size, in cases where that size differs."""
     for size in seen[0][0].sizes:
         lengths = np.array([float(case.sizes.get(size, 0)) for case, _ in seen])
         if len(set(lengths)) < 3 or not lengths.all():
@@ -118,7 +118,7 @@ def imprecise(evidence: Evidence) -> Finding | None:
 
 
 def measured_on_draws(evidence: Evidence) -> Finding | None:
-    """Single numbers near the right ones, now above them and now below, as a mean over random draws is."""
+    """Return a finding if single numbers are close, some too large and some too small, like means of draws."""
     offsets = []
     if not evidence.all_of_kind("values"):
         return None
@@ -136,12 +136,12 @@ def measured_on_draws(evidence: Evidence) -> Finding | None:
 
 
 def rows_related(evidence: Evidence) -> Finding | None:
-    """Each row is right up to a factor, or up to a shift, of its own."""
+    """Return a finding if each row is right up to a factor or a shift of its own."""
     pairs = [pair for pair in evidence.wrong_pairs() if pair[2].ndim >= 1 and pair[2].shape[-1] > 1]
     if not pairs or not evidence.all_of_kind("values") or any(value.dtype.kind != "f" for _, _, value, _ in pairs):
         return None
     if all(close(value, expected, max(COARSE, slack(case, 100))) for case, _, value, expected in pairs):
-        return None  # what is nearly right is close to any shift and to any factor
+        return None  # a nearly right result fits any shift and any factor
     shifted = scaled = True
     for case, _, value, expected in pairs:
         rtol = slack(case, 100)
@@ -198,7 +198,7 @@ def _permuted_along(pair: Pair, axis: int) -> bool:
 
 
 def read_in_another_order(evidence: Evidence) -> Finding | None:
-    """The entries of merged axes as a reshape gives them that comes before the axes are exchanged, or without it."""
+    """Return a finding if a reshape without the needed transpose explains the order of the entries."""
     pairs = evidence.wrong_pairs()
     if len(pairs) < 2 or len({value.ndim for _, _, value, _ in pairs}) != 1:
         return None
@@ -215,7 +215,7 @@ def read_in_another_order(evidence: Evidence) -> Finding | None:
 
 
 def _split_axes(pairs: Sequence[Pair]) -> Iterator[list[str]]:
-    """The sizes of all axes one by one, with both orders of each product."""
+    """Yield the sizes of all axes one by one, with each order of the factors of a product."""
     names = []
     for axis in range(pairs[0][3].ndim):
         name = shapes.name_of([(case, expected.shape[axis]) for case, _, _, expected in pairs])
@@ -237,7 +237,7 @@ def _read(pair: Pair, parts: Sequence[str], order: Sequence[int]) -> bool:
 
 
 def masked_rows(evidence: Evidence) -> Finding | None:
-    """Right except where nothing is allowed, that is where the expected row is all zeros."""
+    """Return a finding if only rows that should be all 0 are wrong, such as those in which every key is masked."""
     seen = finite = False
     for index in evidence.failing():
         call = evidence.calls[index]
@@ -267,7 +267,7 @@ def constant_answer(evidence: Evidence) -> Finding | None:
 
 
 def remembers(evidence: Evidence) -> Finding | None:
-    """It answers a later case with what an earlier one got."""
+    """Return a finding if every failing case returned the result of an earlier passing case."""
     values = [call.value if call.failure is None else None for call in evidence.calls]
     for index in evidence.failing():
         value = values[index]
@@ -283,7 +283,7 @@ def remembers(evidence: Evidence) -> Finding | None:
 
 
 def entries_missing(evidence: Evidence) -> Finding | None:
-    """Where it is wrong, it is 0."""
+    """Return a finding if every wrong entry is 0."""
     pairs = evidence.wrong_pairs()
     if not pairs or not evidence.all_of_kind("values"):
         return None
@@ -299,7 +299,7 @@ def entries_missing(evidence: Evidence) -> Finding | None:
 
 
 def one_result_wrong(evidence: Evidence) -> Finding | None:
-    """Of several results one is right everywhere and another is not."""
+    """Return a finding if some of several results are right everywhere and others are not."""
     leaves = evidence.posed.exercise.leaves
     if len(leaves) < 2 or not evidence.all_of_kind("values"):
         return None
@@ -318,7 +318,7 @@ def first_batch_only(evidence: Evidence) -> Finding | None:
     failing = [evidence.posed.cases[index] for index in evidence.failing()]
     passing = [case for case, problem in zip(evidence.posed.cases, evidence.problems, strict=False) if problem is None]
     if sum(case.sizes.get("B", 1) == 1 for case in passing) < 2:
-        return None  # one case may be right by chance
+        return None  # a single case may pass by chance
     if any(case.sizes.get("B", 1) > 1 for case in passing if case.criterion == core):
-        return None  # a batch is no hindrance: something else sets the failing cases apart
+        return None  # a batch passes, so the failing cases differ in something else
     return named("single-batch-only") if all(case.sizes.get("B", 1) > 1 for case in failing) else None
