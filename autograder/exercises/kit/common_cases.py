@@ -24,7 +24,6 @@ TOKENS = ("n", "m", "t", "n_new", "samples", "rows")
 MANY = ("B", "N", "h", "g", "blocks")
 #: Each is longer than usual block sizes, a multiple of none, and accepted by functions that replace a student's. Widths
 #: may have to be even, and the factors of a product are shorter.
-#: have to be even, and the factors of a product are shorter.
 LONG, SEVERAL, WIDE, FACTOR = 35, 10, 38, 6
 
 

@@ -14,7 +14,6 @@ CONDUCT_SHARE = 0.1
 GRADIENTS = "gradients"
 #: Label and tolerance of a case that fails if a step is taken in float32. If the root of a size is taken, make the size
 #: a square, because a constant such as `torch.tensor(d).sqrt()` is float32 and that is no mistake.
-#: be a whole number: a constant such as `torch.tensor(d).sqrt()` is a float32, and that is no mistake.
 IN_FLOAT64, RTOL_FLOAT64 = "every step in float64", 1e-8
 #: Marks a number that has the dtype of the floating inputs if it is returned as a tensor.
 OF_INPUTS = "as the inputs"

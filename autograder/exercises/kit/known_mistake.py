@@ -10,7 +10,6 @@ from .exercise_records import Mistake
 
 #: (slug, how it computes, advice). How: a function with the signature of the exercise's, or a dict of keyword
 #: arguments for a function that does the whole exercise with an option for each slip.
-#: arguments for a function that does the whole exercise with a place for every slip.
 Row = tuple[str, Callable[..., Any] | Mapping[str, Any], str]
 
 

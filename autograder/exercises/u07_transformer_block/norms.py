@@ -43,7 +43,6 @@ def edge_cases(case: Cases, along: tuple[int, ...]) -> Iterator[Case]:
     drawn = case.draw()
     # Here the mean of squares minus the squared mean has no correct digit in float32. All spreads are equal, so that no
     # norm consists of rounding errors only.
-    # same, so that no norm is all rounding.
     x = drawn["x"]
     drawn["x"] = (x - x.mean(along, keepdims=True)) / x.std(along, keepdims=True) / 4 + 1000
     yield case("edge cases", "float32 numbers around 1,000", dtype=np.float32, **drawn)
