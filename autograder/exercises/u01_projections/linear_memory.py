@@ -4,7 +4,7 @@ import numpy as np
 
 from ..kit import Drawn, Leaf, by_columns, every_second_row, exercise, normal, strided
 
-#: These are loose enough for any correct method; all known mistakes are further off.
+#: No answer needs to be closer than this; all known mistakes are further off.
 RTOL, RTOL_FLOAT32 = 1e-5, 1e-4
 
 

@@ -49,7 +49,7 @@ def cases(case):
 
 
 def nearly_tied(rng, B, h, n, m):
-    """Let the first token lead an earlier one by only 2**-28, in one head."""
+    """Let the token that gets most lead an earlier one by only 2**-28, in one head."""
     weights = np.full((B, h, n, m), 1 / 64)
     for b, i in np.ndindex(B, n):
         earlier, most = np.sort(rng.permutation(m)[:2])

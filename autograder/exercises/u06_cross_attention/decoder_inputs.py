@@ -1,4 +1,4 @@
-"""Checks the inputs of a black box that contains a decoder layer, and words its errors."""
+"""Checks the inputs of a black box that contains a decoder layer, and raises its errors."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def source(change: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tens
 
 
 def empty(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Layer:
-    """Change the result only for empty sources: answer(correct result, result without sources, which)."""
+    """Change the result only for empty sources: answer(correct result, result with no source, mask of empty ones)."""
 
     def wrong(X: Tensor, Y: Tensor, params: dict[str, Tensor], h: int, source_mask: Tensor | None = None) -> Tensor:
         right = layer(X, Y, params, h, source_mask)

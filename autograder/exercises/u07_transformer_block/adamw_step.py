@@ -77,7 +77,7 @@ def cases(case):
 
 def start(case):
     drawn = case.draw(step=1)
-    grad = np.copysign(np.maximum(np.abs(drawn["grad"]), 0.5), drawn["grad"])  # far above any eps
+    grad = np.copysign(np.maximum(np.abs(drawn["grad"]), 0.5), drawn["grad"])  # far above eps, wherever it is added
     return {"grad": grad, "m": np.zeros_like(drawn["m"]), "v": np.zeros_like(drawn["v"])}
 
 
