@@ -1,6 +1,6 @@
-"""The course's exercises, unit by unit, found by the names of units and functions.
+"""Finds the course's exercises by the names of units and functions.
 
-A unit is a package beside this file: u01_projections holds "01_projections". It is imported when first asked for.
+A unit is a package in this folder: u01_projections holds "01_projections". It is imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def _units() -> tuple[str, ...]:
 
 
 def unit_names() -> list[str]:
-    """All units, in the order of the course."""
+    """Return the names of all units in course order."""
     return list(_units())
 
 
 def find_unit(name: str, units: Sequence[str]) -> str:
-    """One of `units` by its name, its number or the start of its name. Raises UnknownUnit."""
+    """Return the unit of `units` with this name, number or start of a name. Raise UnknownUnit if there is none."""
     if name in units:
         return name
     found = [unit for unit in unit_names() if unit.partition("_")[0].lstrip("0") == name.lstrip("0")]
@@ -47,7 +47,7 @@ def find_unit(name: str, units: Sequence[str]) -> str:
 
 
 def exercises(unit: str) -> dict[str, Exercise]:
-    """The exercises of one unit, function name -> exercise, in the order of its notebook."""
+    """Return the exercises of a unit as function name -> exercise, in the order of its notebook."""
     if unit not in unit_names():
         raise UnknownUnit(f"there is no unit {unit!r}; the units are {', '.join(unit_names())}")
     place, listed = place_of(unit), getattr(import_module(f".u{unit}", __name__), "EXERCISES", None)
@@ -63,14 +63,14 @@ def exercises(unit: str) -> dict[str, Exercise]:
 
 
 def place_of(unit: str) -> str:
-    """The file, from the course folder, that lists a unit's exercises."""
+    """Return the path, relative to the course folder, of the file that lists a unit's exercises."""
     return f"autograder/exercises/u{unit}/__init__.py"
 
 
 def digest(functions: Sequence[str], unit: str = "") -> str:
-    """Of the code that judges these functions: another one may judge the same answer otherwise.
+    """Return a digest of the code that grades these functions; other code may grade the same answer differently.
 
-    unit: where to look for them first.
+    unit: where to look for the functions first.
     """
     return _digest(frozenset(find_exercise(function, unit).unit for function in functions))
 
@@ -84,7 +84,7 @@ def _digest(units: frozenset[str]) -> str:
 
 
 def find_exercise(function: str, unit: str = "") -> Exercise:
-    """The exercise of one function, whatever its unit; `unit` is where to look first. Raises KeyError."""
+    """Return the exercise of a function; look in `unit` first. Raise KeyError if no unit has it."""
     for name in sorted(unit_names(), key=lambda other: other != unit):
         if _declares(name, function):
             return exercises(name)[function]
@@ -92,18 +92,18 @@ def find_exercise(function: str, unit: str = "") -> Exercise:
 
 
 def is_exercise(function: str, unit: str = "") -> bool:
-    """Whether the course grades a function of this name; `unit` is where to look first."""
+    """Return whether the course grades a function of this name; look in `unit` first."""
     return any(_declares(name, function) for name in sorted(unit_names(), key=lambda other: other != unit))
 
 
 def title_of_mistake(slug: str, function: str, unit: str = "") -> str:
-    """The title that people read of a mistake in the answer to a function."""
+    """Return the title that people read for a mistake in the answer to a function."""
     known = find_exercise(function, unit).mistakes if is_exercise(function, unit) else ()
     return title_of(slug, function, any(mistake.slug == slug for mistake in known))
 
 
 @cache
 def _declares(unit: str, function: str) -> bool:
-    """Whether a unit has a file of this exercise. It is not loaded: others may need far more than this one."""
+    """Return whether a unit has a file for this exercise, without loading it, because others may need much more."""
     path = Path(__file__).parent / f"u{unit}" / f"{function}.py"
     return function.isidentifier() and path.is_file() and "\nEXERCISE = " in path.read_text(encoding="utf-8")

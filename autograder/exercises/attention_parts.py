@@ -1,6 +1,6 @@
-"""Attention in small parts with a place for every slip, from which the torch units build their known mistakes.
+"""Computes attention in small steps with an option for each slip; the torch units build their known mistakes from it.
 
-With its defaults each part is right. The references of the units do not use this file: they are torch's own.
+Every step is correct with its defaults. The references of the units don't use this file; they call torch's own code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Merge = Callable[[Tensor], Tensor]
 
 
 def split(X: Tensor, n_heads: int) -> Tensor:
-    """(B, n, h*d) -> (B, h, n, d), contiguous blocks of columns."""
+    """Split (B, n, h*d) into (B, h, n, d), where each head is a contiguous block of columns."""
     return X.unflatten(-1, (n_heads, X.shape[-1] // n_heads)).transpose(1, 2)
 
 
@@ -36,7 +36,7 @@ def split_reshaped(X: Tensor, n_heads: int) -> Tensor:
 
 
 def merge(X: Tensor) -> Tensor:
-    """(B, h, n, d) -> (B, n, h*d)."""
+    """Merge (B, h, n, d) into (B, n, h*d)."""
     return X.transpose(1, 2).flatten(2)
 
 
@@ -50,7 +50,7 @@ def merge_reshaped(X: Tensor) -> Tensor:
 
 
 def weigh(scores: Tensor, mask: Tensor | None, masking: str = "right", dim: int = -1) -> Tensor:
-    """Masked softmax. `masking` names the slip, if any."""
+    """Return the masked softmax of the scores; `masking` names the slip, if any."""
     if mask is None or masking == "ignored":
         return torch.softmax(scores, dim)
     if masking == "inverted":
@@ -70,7 +70,7 @@ def weigh(scores: Tensor, mask: Tensor | None, masking: str = "right", dim: int 
 
 
 def scale_of(scaling: str, Q: Tensor, sizes: dict[str, int]) -> float:
-    """What the scores are multiplied by: right is "root of d_head"."""
+    """Return the factor that multiplies the scores; "root of d_head" is correct."""
     d = Q.shape[-1]
     return {
         "root of d_head": d**-0.5,
@@ -95,7 +95,7 @@ def attend(
     sizes: dict[str, int] | None = None,
     stable: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """(output, weights) of attention over the last two axes."""
+    """Return (output, weights) of attention over the last two axes."""
     scores = Q @ K.transpose(-1, -2) * scale_of(scaling, Q, sizes or {})
     if stable:
         weights = weigh(scores, mask, masking, dim)
@@ -106,7 +106,7 @@ def attend(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Advice that fits wherever scores, masks and heads occur
+# Advice for every exercise with scores, masks and heads
 
 UNSCALED = "You don't divide the scores by √d_head. Compare the size of your scores with those of unit 2."
 BY_D_MODEL = "You divide the scores by √d_model. Each head's dot products run over only d_head entries."
@@ -140,15 +140,15 @@ UNSTABLE = (
     "torch.softmax do it."
 )
 
-#: Ways to get a mask wrong that no small change of a plain program makes: rows with slips of `attend`.
+#: Wrong uses of a mask that no small change of a plain program makes, as rows with slips of `attend`.
 FULL_ROW_SLIPS: tuple[Row, ...] = (
     ("mask-after-softmax", {"masking": "after"}, AFTER),
     ("mask-added", {"masking": "added"}, ADDED),
 )
-#: Those that show only in a row where nothing is allowed.
+#: Slips that show only in a row where nothing is allowed.
 EMPTY_ROW_SLIPS: tuple[Row, ...] = (
     ("nan-rows", {"masking": "nan"}, NAN),
     ("uniform-rows", {"masking": "uniform"}, UNIFORM),
 )
-#: Both, for exercises that ask about such rows.
+#: Both kinds, for exercises that test such rows.
 MASK_SLIPS: tuple[Row, ...] = (*FULL_ROW_SLIPS, *EMPTY_ROW_SLIPS)

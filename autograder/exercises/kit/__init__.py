@@ -1,22 +1,22 @@
-"""What exercises are written with, and how to write one.
+"""Provides the tools for writing exercises; this docstring is the guide to writing one.
 
-One exercise is one file in its unit's folder, named after the function that students write. It holds, in this order:
+One exercise is one file in its unit's folder, named after the function that students write. It contains, in this order:
 
-1. **The reference**: the function as the field trusts it, by another road than a student's where there is one. Each
-   annotation says how an argument is drawn and names its sizes; behind the arrow stands what comes back.
+1. **The reference**: a trusted implementation, by another method than a student's if there is one. Each annotation says
+   how an argument is drawn and names its sizes; the annotation after the arrow describes the result.
 
        def soft_lookup(query: normal("d_k"), keys: normal("n d_k"), values: normal("n d_v")) -> Leaf(
            "float array", "the result"
        ):
            return softmax(keys @ query) @ values
 
-   `normal`, `weights`, `ids`, `mask`, `seed` and `size` draw; a plain `int` is the size of its own name
-   (`d_head: int`); a `Drawn` of your own does anything else, such as a dict of weights. A shape may hold numbers and
-   products: `"B n h*d_head"`. What has a default is left out of a call unless a case gives it, and what has no
-   annotation every case must give. (So these files do without `from __future__ import annotations`.)
+   `normal`, `weights`, `ids`, `mask`, `seed` and `size` draw arguments; a plain `int` is the size with the parameter's
+   name (`d_head: int`); your own `Drawn` makes anything else, such as a dict of weights. A shape may hold numbers and
+   products: `"B n h*d_head"`. An argument with a default is left out of a call unless a case gives it. An argument
+   without an annotation must be given by every case. (So these files don't use `from __future__ import annotations`.)
 
-2. **The cases**, one `yield case(criterion, label, …)` each. All that a case does not name is drawn anew, and all sizes
-   come out different, so that no two axes can be taken for each other.
+2. **The cases**, one `yield case(criterion, label, …)` each. Whatever a case doesn't give is drawn for it, and all
+   sizes differ, so that no two axes can be confused.
 
        def cases(case):
            for dtype in (np.float64, np.float64, np.float32):
@@ -25,26 +25,26 @@ One exercise is one file in its unit's folder, named after the function that stu
            yield case("values", "keys that are slices", layout={"keys": strided})
            yield case("edge cases", "values one wide (d_v = 1)", d_v=1)
            yield case("edge cases", "a long list", n=range(50, 90))  # a size from a range of its own
-           yield case("edge cases", "a query of zeros", query=np.zeros(4))  # d_k is read off
+           yield case("edge cases", "a query of zeros", query=np.zeros(4))  # the case reads d_k from its shape
            yield case("batches", "a batch", keys=normal("B n d_k"), values=normal("B n d_v"))
-           drawn = case.draw()                            # arguments and sizes by name, to be changed
+           drawn = case.draw()                            # arguments and sizes by name, which you can change
            drawn["keys"] *= 1e4
            yield case("stability", "large scores", **drawn)
 
-   Ordinary draws rarely tell all mistakes apart: give each a case that does. Keep what is drawn away from ties and from
-   zeros, where rounding would decide; for a tie on purpose take whole numbers.
+   Ordinary draws rarely tell all mistakes apart, so give each mistake a case that does. Keep drawn values away
+   from ties and zeros, where rounding would decide; for a tie on purpose use whole numbers.
 
-   The label is what a student reads when the case fails. `case.rng` is for numbers of your own. See `Cases` for the
-   rest: `by_name`, `raises`, `quiet`, `rtol`, `gradient`, `watch`, `lines`, `once`, `also`. The **first** case is the
-   plainest: the judge asks it again with other numbers, and asks for gradients there if `credit` names "gradients".
-   Special sizes and parts of larger arrays are asked of every exercise, see `common_cases.py`: say no more of them than
-   `least={"d": 2}` for a size that cannot be 1. A new case comes last, as it shifts what is drawn for those behind it.
+   Students read the label when the case fails. Draw your own numbers from `case.rng`. See `Cases` for other options:
+   `by_name`, `raises`, `quiet`, `rtol`, `gradient`, `watch`, `lines`, `once`, `also`. The **first** case is the
+   plainest: the grader repeats it with other numbers, and tests gradients there if `credit` names "gradients".
+   `common_cases.py` adds special sizes and memory layouts to every exercise, so you only write `least={"d": 2}` for a
+   size that can't be 1. Add a new case at the end, because it changes what is drawn for later cases.
 
-3. **The plain program**: `def plain(…)`, the function as a student would write it, step by step, in the names of the
-   docstring and of the field. The judge makes small changes of it (another axis, a factor left out, one name for
-   another) and looks which of them answers as a wrong answer does; so the sizes have names (`d_k = Q.shape[-1]`), each
-   line has one idea, and what earlier exercises do is called (`from .softmax import plain as softmax`): their slips are
-   then slips of this one too.
+3. **The plain program**: `def plain(…)`, the function as a student would write it, step by step, with the names of the
+   docstring and of the field. The grader makes small changes to it (another axis, a factor left out, one name for
+   another) and checks which of them gives the results of a wrong answer. So name the sizes (`d_k = Q.shape[-1]`), write
+   one idea per line, and call the plain programs of earlier exercises (`from .softmax import plain as softmax`), whose
+   slips then count for this exercise too.
 
        def plain(query, keys, values):
            scores = keys @ query
@@ -52,10 +52,9 @@ One exercise is one file in its unit's folder, named after the function that stu
            return weights @ values
 
 4. **The known mistakes** that no small change makes: a table of rows `(slug, how it computes, what the student reads)`,
-   most typical first: the first that explains an answer is named. Advice says what went wrong and where to look, in one
-   sentence or two, and never holds the answer: what you do, then what it should be, or a question that leads there.
-   Slugs are stable. People read a title in their place, made of the slug; where that reads badly, `titles.toml` has
-   another one.
+   the most typical first, because the grader reports the first that explains an answer. In one sentence or two, advice
+   says what the code does, then what it should do, or asks a question that leads there. It never contains the answer.
+   Don't change slugs. People read a title instead, made from the slug or, if that reads badly, given in `titles.toml`.
 
        MISTAKES = (
            ("plain-average", lambda query, keys, values: values.mean(axis=0),
@@ -63,33 +62,33 @@ One exercise is one file in its unit's folder, named after the function that stu
            …
        )  # fmt: skip
 
-   Where a lambda won't do, a function stands above the table. Mistakes that share a scheme get a function that makes
-   them, such as `lookup(weigh)` for a lookup with other weights. For a long computation write it once, with a keyword
-   argument and a right default for each slip, hand it over as `slipped=`, and let rows hold the slip alone:
-   `("unscaled", {"scaling": "none"}, UNSCALED)`. Rows that several exercises share are a tuple in the unit's parts.py.
+   If a lambda won't do, write a function above the table. Write a function for mistakes that share a scheme, such as
+   `lookup(weigh)` for a lookup with other weights. Write a long computation once, with a keyword argument for each slip
+   whose default is correct, pass it as `slipped=`, and let each row contain only its slip:
+   `("unscaled", {"scaling": "none"}, UNSCALED)`. Put rows that several exercises share into a tuple in parts.py.
 
-5. **`EXERCISE = exercise(soft_lookup, credit=…)`**, which takes `cases`, `plain` and `MISTAKES` from the file, and says
-   the credit (without its first criterion nothing is earned) and what stands apart from the rule: `library="torch"`,
-   other sizes, what is forbidden.
+5. **`EXERCISE = exercise(soft_lookup, credit=…)`**, which takes `cases`, `plain` and `MISTAKES` from the file. It sets
+   the credit (without the first criterion an answer earns nothing) and whatever differs from the defaults:
+   `library="torch"`, other sizes, forbidden names.
 
-What is special, and how it is said:
+Special cases:
 
-- **torch**: `library="torch"`. Arrays are drawn as ever, and reach the reference and the mistakes as tensors.
-- **Gradients**: "gradients" in `credit` is enough, the judge makes that case; `case("gradients", …, gradient=True)` is
-  one more.
+- **torch**: use `library="torch"`. Arrays are drawn as usual, and reach the reference and the mistakes as tensors.
+- **Gradients**: name "gradients" in `credit`, and the grader makes that case; `case("gradients", …, gradient=True)`
+  adds one.
 - **Errors**: `case("errors", "{g} key/value heads for {h} heads", h=6, g=4, raises=Raises("ValueError"))`.
-- **Loops**: `case(…, lines=20)`, where no line may be run 20 times.
-- **Memory**: `case(…, watch="h*n*n")` with `made=` of `exercise`, which looks at what was made on the way.
-- **Any of many answers**: `examine=` looks at what came back; `also={"period": 4}` tells it more than the arguments do.
-- **Functions as arguments**: a parameter without annotation, and `HostFunction(…)` from each case; functions that share
-  a state, such as a clock, are the parts of one `Device`. An `Activation` is built on the student's side.
-- **Functions that hide something**: `black_box(function, check, calls)`. Draw the order of such cases from
-  `case.rng`: whoever counts the calls must learn nothing.
+- **Loops**: `case(…, lines=20)` fails if any line runs 20 times or more.
+- **Memory**: `case(…, watch="h*n*n")` passes large intermediate tensors to the `made=` of `exercise`.
+- **Many correct answers**: `examine=` checks the result; `also={"period": 4}` gives it more than the arguments.
+- **Functions as arguments**: leave the parameter without annotation and give `HostFunction(…)` in each case. Functions
+  that share a state, such as a clock, are the parts of one `Device`. An `Activation` is built on the student's side.
+- **Black boxes**: `black_box(function, check, calls)`. Draw the order of such cases from `case.rng`, so that a
+  student's code learns nothing by counting the calls.
 - **Nested arguments**: `params: Drawn("", make, also="d_model h")`, where `make` returns dicts and lists of arrays.
-- **Any number of axes**: `x=normal("B h n m")` in the case that has other axes than the annotation.
+- **Any number of axes**: give `x=normal("B h n m")` in the case whose axes differ from the annotation.
 
 The unit's `__init__.py` lists the exercises in the order of the notebook. A file has at most 250 lines and most have
-half of that; what is longer moves to a file beside it, and what several exercises share to parts.py.
+half of that; move longer code to a file in the same folder, and code that several exercises share to parts.py.
 """
 
 from .black_boxes import black_box, refuse_unlike

@@ -1,7 +1,7 @@
-"""Black boxes: functions that a student's code may ask and never see.
+"""Makes black boxes, which are functions that a student's code can call but not read.
 
-A box runs outside the student's process. Arrays go in and one array comes out, and no answer tells more than its
-numbers: not in its time, nor in the words of an error, nor by a call that nobody counts.
+A box runs outside the student's process. It takes arrays and returns one array. Neither its running time nor the text
+of an error nor an uncounted call reveals anything beyond the numbers that it returns.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import numpy as np
 
 from .special_arguments import Device, DevicePart
 
-#: An answer comes after so many seconds, or a multiple of them, whatever had to be computed.
+#: Every answer takes this many seconds or a multiple of it, whatever the box computes.
 PACE = 0.002
 CANNOT = "the box cannot take these inputs"
 
 
 def black_box(function: Callable[..., Any], check: Callable[..., None], calls: int) -> DevicePart:
-    """An argument of a case: a function that may be called so many times, and not looked into.
+    """Return an argument for a case: a function that can be called `calls` times and whose code can't be read.
 
-    function: of NumPy arrays; it is handed what the student's code sends.
-    check: called on the same arguments; raises ValueError with a sentence for those that no box takes. It decides alone
-        what is an error: should the function stumble over what was let through, the sentence is the same for every box.
+    function: takes NumPy arrays, which are what the student's code sends.
+    check: gets the same arguments and raises ValueError with a sentence for those that no box accepts. Only `check`
+        decides what is an error: if `function` fails on arguments that `check` accepts, every box gives one sentence.
     """
 
     def make() -> dict[str, Callable[..., Any]]:
@@ -34,7 +34,7 @@ def black_box(function: Callable[..., Any], check: Callable[..., None], calls: i
             asked += 1
             if asked > calls:
                 error = ValueError(f"the box answers {calls} call{'s' * (calls > 1)}, and this is one more")
-                error.allowed = calls  # for whoever notes the calls: a sentence is no place to look for a number
+                error.allowed = calls  # so that code that records the calls needn't parse the sentence
                 raise error
             check(*args, **kwargs)
             try:
@@ -48,7 +48,7 @@ def black_box(function: Callable[..., Any], check: Callable[..., None], calls: i
 
 
 def refuse_unlike(name: str, value: Any, shape: tuple[int, ...], entries: int = 4_000) -> None:
-    """Raises ValueError, with a sentence, where `value` is no finite float64 array of this shape; -1 is any size."""
+    """Raise ValueError, with a sentence, unless `value` is a finite float64 array of this shape; -1 means any size."""
     if not isinstance(value, np.ndarray):
         raise ValueError(f"{name} must be a float64 array or tensor, not a {type(value).__name__}")
     fits = value.ndim == len(shape) and all(want in (-1, size) for want, size in zip(shape, value.shape, strict=True))

@@ -1,4 +1,4 @@
-"""From the parts in an exercise's file to an `Exercise`."""
+"""Builds an `Exercise` from the parts in an exercise's file."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def exercise(
     library: str = "numpy",
     **fields: Any,
 ) -> Exercise:
-    """One exercise, named as its reference is, of the unit in whose package the reference stands.
+    """Build the exercise named after `reference`, for the unit whose package contains it.
 
-    What is called `cases`, `MISTAKES` and `plain` in the file of the reference belongs to it; others can be given.
+    By default it uses `cases`, `MISTAKES` and `plain` from the file of the reference.
 
-    reference: its annotations say how arguments are drawn and, behind the arrow, what it returns.
-    cases: yields what `case(…)` returns; the first is the plainest, see the guide in `kit`.
-    mistakes: rows (slug, how, advice), most typical first: the first that explains an answer is named.
-    sizes, ranges: what sizes are drawn from, and some of them by name.
-    least: sizes that cannot be 1 where all others are, such as those that must be even.
-    slipped: does the whole exercise, and takes the keyword arguments of rows whose `how` is a dict.
-    credit, library and all other fields: as in `Exercise`; `forbidden` is by default what is usual for the library.
-    Raises TypeError and ValueError where a part is not what it should be.
+    reference: its annotations say how arguments are drawn and, after the arrow, what it returns.
+    cases: yields what `case(…)` returns, the plainest first; see the guide in `kit`.
+    mistakes: rows (slug, how, advice), the most typical first; the first that explains an answer is reported.
+    sizes, ranges: what sizes are drawn from: `ranges` for the sizes that it names, `sizes` for the others.
+    least: sizes that can't be 1 when all others are, such as those that must be even.
+    slipped: does the whole exercise and takes the keyword arguments of rows whose `how` is a dict.
+    credit, library and all other fields: as in `Exercise`; `forbidden` defaults to the usual names of the library.
+    Raises TypeError or ValueError if a part is not valid.
     """
 
     cases = _of_file(reference, "cases") if cases is None else cases
@@ -58,7 +58,7 @@ def exercise(
     def probes(rng: np.random.Generator) -> list[Case]:
         try:
             return of_equal_sizes(case(rng))
-        except (TypeError, ValueError):  # its cases say more than the annotations do
+        except (TypeError, ValueError):  # its cases draw arguments that the annotations don't describe
             return []
 
     def general(rng: np.random.Generator, plainest: Case) -> list[Case]:
@@ -86,19 +86,19 @@ def exercise(
 
 
 def in_order(package: str, *files: str) -> tuple[Exercise, ...]:
-    """The exercises of these files of a unit's package, in the order of its notebook."""
+    """Return the exercises in these files of a unit's package, in the order of its notebook."""
     return tuple(import_module(f".{file}", package).EXERCISE for file in files)
 
 
 def _of_file(reference: Callable[..., Any], name: str) -> Any:
-    """What is called `name` in the file of the reference. Raises TypeError where nothing is."""
+    """Return the object called `name` in the file of the reference. Raise TypeError if there isn't one."""
     if name not in reference.__globals__:
         raise TypeError(f"{reference.__name__}: its file has no {name}, and `exercise` is given none")
     return reference.__globals__[name]
 
 
 def _unit_of(reference: Callable[..., Any]) -> str:
-    """ "01_projections" for a function in the package u01_projections."""
+    """Return "01_projections" for a function in the package u01_projections."""
     return reference.__module__.split(".")[-2].removeprefix("u")
 
 

@@ -1,7 +1,7 @@
-"""Cases that every exercise is asked beside its own: special sizes, and the same numbers elsewhere in memory.
+"""Makes the cases that every exercise gets in addition to its own: special sizes and other memory layouts.
 
-An exercise says nothing of them. Those that it cannot be asked, as its own cases say more than its annotations do, or
-as its reference refuses them, are left out.
+Exercises don't list these cases. They are left out where an exercise's annotations don't say enough to draw them, or
+where its reference refuses them.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 from ...worker.encode_values import leaves, map_leaves, part_of_larger
 from .exercise_records import Case
 
-#: The criterion of cases that are asked for no marks.
+#: The criterion of cases that give no marks.
 EQUAL_SIZES = "equal sizes"
-#: Where an exercise gives shares to it, what is asked everywhere belongs there; else to the core.
+#: The criterion of the common cases in an exercise that gives it a share; otherwise they belong to the core.
 EDGES = "edge cases"
-#: What counts tokens, and what counts sequences or heads. All other sizes are widths.
+#: Sizes that count tokens, and sizes that count sequences or heads. All other sizes are widths.
 TOKENS = ("n", "m", "t", "n_new", "samples", "rows")
 MANY = ("B", "N", "h", "g", "blocks")
-#: Longer than the blocks that people choose and a multiple of none; a function that stands in takes no more. Widths may
-#: have to be even, and the factors of a product are shorter.
+#: Each is longer than usual block sizes, a multiple of none, and accepted by functions that replace a student's. Widths
+#: may have to be even, and the factors of a product are shorter.
 LONG, SEVERAL, WIDE, FACTOR = 35, 10, 38, 6
 
 
 class Maker(Protocol):
-    """What is used of `Cases` here."""
+    """Describes the part of `Cases` that this module uses."""
 
     sizes: list[str]
     factors: set[str]
@@ -38,10 +38,10 @@ class Maker(Protocol):
 
 
 def of_equal_sizes(case: Maker) -> list[Case]:
-    """Two ordinary cases in which all sizes coincide that can: 4, and 2 for the factors of a product.
+    """Return two ordinary cases in which as many sizes as possible are equal: 4, or 2 for the factors of a product.
 
-    None where there are no two sizes that could be taken for each other, and none of a function that is handed
-    nothing but sizes: of equal ones, many a formula gives the same.
+    Return none if no two sizes could be confused, or if the function takes nothing but sizes, because many formulas
+    agree on equal sizes.
     """
     if len(case.sizes) < 2 or case.of_numbers:
         return []
@@ -50,10 +50,10 @@ def of_equal_sizes(case: Maker) -> list[Case]:
 
 
 def everywhere(case: Maker, plainest: Case, criterion: str, least: Mapping[str, int]) -> Iterator[Case]:
-    """The cases that any function is asked, as exactly as the plainest one.
+    """Yield the cases that every function gets, with the tolerance of the plainest one.
 
     plainest: the exercise's first case.
-    least: sizes that cannot be 1, such as those that must be even.
+    least: sizes that can't be 1, such as those that must be even.
     """
     yield from _elsewhere_in_memory(plainest, criterion)
     if not case.sizes or case.of_numbers:

@@ -1,4 +1,4 @@
-"""What a wrong case shows: of the calls of a hunt, of a list that goes on otherwise than is due."""
+"""Says what a wrong case shows: how outputs of a black box differ, or where a list differs from the expected one."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 
 from .exercise_records import Case, Sent
 
-#: A share of the largest number: two outputs that differ by no more agree.
+#: Two outputs agree if they differ by at most this share of the largest number.
 SHARE = 1e-6
 
 
 def named(call: Case | Sent, names: Sequence[str]) -> dict[str, Any]:
-    """The arguments of a case, or of a call, by their names."""
+    """Return the arguments of a case or of a call by name."""
     return dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
 
 
 def parted(answered: list[int], due: list[int]) -> int | None:
-    """The first place at which two lists hold different numbers; None where one only goes on."""
+    """Return the first index at which two lists hold different numbers, or None if one is a beginning of the other."""
     return next((place for place, (one, other) in enumerate(zip(answered, due, strict=False)) if one != other), None)
 
 
 def lacks(answered: list[int], due: list[int], last: int) -> bool:
-    """Is all there but the last number that is due, and is it this one?"""
+    """Return whether only the last expected number is missing, and is `last`."""
     return answered == due[:-1] and due[-1:] == [last]
 
 
 def difference(found: np.ndarray, other: np.ndarray) -> str:
-    """How an output (..., n, d) differs from another, as the end of a sentence; "" where they agree."""
+    """Say how an output (..., n, d) differs from another, as the end of a sentence; return "" if they agree."""
     if found.shape != other.shape:
         return "in shape"
     gone = np.isfinite(found) != np.isfinite(other)
@@ -46,7 +46,7 @@ def difference(found: np.ndarray, other: np.ndarray) -> str:
 
 
 def _where(apart: np.ndarray) -> str:
-    """Which rows and sequences of (..., n, d) are concerned, if only some are."""
+    """Say which rows and sequences of (..., n, d) differ, if not all do."""
     if apart.ndim < 2:
         return ""
     rows = apart.any(axis=-1).reshape(-1, apart.shape[-2])

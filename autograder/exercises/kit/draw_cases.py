@@ -1,4 +1,4 @@
-"""What a function `cases(case)` is handed: it makes a `Case` from what is said, and draws the rest."""
+"""Defines the argument of a function `cases(case)`, which makes each `Case` and draws whatever isn't given."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Layout = Callable[[np.ndarray], np.ndarray]
 class Cases:
     """Makes the cases of one exercise under one seed.
 
-    rng: for values of the author's own.
-    usual, ranges: what sizes are drawn from, and some of them by name.
+    rng: for values that the author draws.
+    usual, ranges: what sizes are drawn from: `ranges` for the sizes that it names, `usual` for the others.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Cases:
         self._known = {name for value in self._drawn.values() for axis in value.axes for name in factors(axis)}
 
     def draw(self, **given: Any) -> dict[str, Any]:
-        """Arguments and sizes by name, to change some and hand all back: `case("…", "…", **drawn)`."""
+        """Draw arguments and sizes by name, so that you can change some and pass all on: `case("…", "…", **drawn)`."""
         arguments, sizes = self._draw(given)
         return {**sizes, **arguments}
 
@@ -62,19 +62,19 @@ class Cases:
         once: bool = False,
         **given: Any,
     ) -> Case:
-        """One case.
+        """Make one case.
 
-        label: the case in the student's words; {n} in it becomes the size. Left out, it lists all sizes.
+        label: the case in the student's words; {n} becomes the size. An empty label lists all sizes.
         given: sizes (a number, other sizes such as "n" or "h*d_head", or a sequence to choose from) and arguments (a
-            value, or a `Drawn` such as `normal("B n d_k")`). What is not given is drawn, but what has a default is
-            left out.
+            value, or a `Drawn` such as `normal("B n d_k")`). Arguments that aren't given are drawn, except those with a
+            default, which are left out.
         dtype: of all floating arrays.
-        layout: where arrays lie in memory: one for all, or one for each argument that is named.
-        by_name: optional arguments to pass by keyword, such as "axis"; the others go by position if they can.
+        layout: the memory layout of arrays: one for all, or one for each argument that it names.
+        by_name: optional arguments to pass by keyword, such as "axis"; the others are passed by position if possible.
         also: more sizes for messages and for `examine`, as numbers or products of sizes.
         watch: as in `Case`, or a product of sizes, such as "h*n*n".
         quiet, raises, rtol, gradient, lines, once: as in `Case`.
-        Raises TypeError for a name that is no size and no argument, and where an argument is missing.
+        Raises TypeError for a name that is neither a size nor an argument, and if an argument is missing.
         """
         arguments, sizes = self._draw(given)
         for name, value in arguments.items():
@@ -92,22 +92,22 @@ class Cases:
 
     @property
     def sizes(self) -> list[str]:
-        """The names of all sizes that the annotations speak of."""
+        """Return the names of all sizes in the annotations."""
         return sorted(self._known)
 
     @property
     def factors(self) -> set[str]:
-        """Those that stand in a product, such as h and d_head of "h*d_head"."""
+        """Return the sizes that are factors of a product, such as h and d_head in "h*d_head"."""
         axes = [axis for value in self._drawn.values() for axis in value.axes]
         return {name for axis in axes if "*" in axis for name in factors(axis)}
 
     @property
     def of_numbers(self) -> bool:
-        """Whether the function is handed nothing but sizes."""
+        """Return whether the function takes nothing but sizes."""
         return bool(self._drawn) and all(value.number for value in self._drawn.values())
 
     def _draw(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-        """(arguments by name, sizes by name)."""
+        """Return (arguments by name, sizes by name)."""
         values = {**self._drawn, **{name: value for name, value in given.items() if name in self._parameters}}
         sizes_given = {name: value for name, value in given.items() if name not in self._parameters}
         for name, expected in self._drawn.items():
@@ -132,11 +132,11 @@ class Cases:
         return arguments, sizes
 
     def _round(self, value: Any) -> Any:
-        """In torch exercises float32 and float64 inputs are the same numbers."""
+        """Round to float32 in torch exercises, so that float32 and float64 inputs are the same numbers."""
         return value.astype(np.float32).astype(value.dtype) if self._rounded and _floats(value) else value
 
     def _passed(self, arguments: dict[str, Any], by_name: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """(by position, by keyword)."""
+        """Return (arguments by position, arguments by keyword)."""
         args, kwargs = [], {}
         for name, parameter in self._parameters.items():
             if name not in arguments and parameter.default is parameter.empty:
@@ -151,7 +151,7 @@ class Cases:
 
 
 def _annotated(parameters: Mapping[str, inspect.Parameter]) -> dict[str, Drawn]:
-    """How required arguments are drawn; those that no annotation speaks of are left out."""
+    """Return how each required argument is drawn; leave out arguments without such an annotation."""
     found = {}
     for name, parameter in parameters.items():
         said = parameter.annotation
@@ -164,7 +164,7 @@ def _annotated(parameters: Mapping[str, inspect.Parameter]) -> dict[str, Drawn]:
 
 
 def _read_off(expected: Drawn, value: Any) -> dict[str, Any]:
-    """The sizes that an argument of the author's own has where its parameter names them."""
+    """Return the sizes that a value given by the author has on the axes that its parameter names."""
     if expected.number and not isinstance(value, Drawn):
         return {expected.shape: value}
     if not _is_array(value) or value.ndim != len(expected.shape.split()):

@@ -1,4 +1,4 @@
-"""What the judge is told: an exercise, its cases, its known mistakes and what it returns."""
+"""Defines the records that the grader reads: an exercise, its cases, its known mistakes and its results."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 
 import numpy as np
 
-#: Share of the points for good conduct: inputs unchanged, no hidden state, the same answer when asked again.
+#: Share of the points for good conduct: inputs unchanged, no hidden state, the same answer when called again.
 CONDUCT_SHARE = 0.1
-#: The criterion of the case that the judge adds itself: do the right gradients flow to the inputs?
+#: The criterion of the case that the grader adds itself, which tests the gradients for the inputs.
 GRADIENTS = "gradients"
-#: Words and tolerance of a case that is off where a step is taken in float32. Where the root of a size is taken, let it
-#: be a whole number: a constant such as `torch.tensor(d).sqrt()` is a float32, and that is no mistake.
+#: Label and tolerance of a case that fails if a step is taken in float32. If the root of a size is taken, make the size
+#: a square, because a constant such as `torch.tensor(d).sqrt()` is float32 and that is no mistake.
 IN_FLOAT64, RTOL_FLOAT64 = "every step in float64", 1e-8
-#: Of a number that may come as a tensor: it is of the dtype of the floating inputs then.
+#: Marks a number that has the dtype of the floating inputs if it is returned as a tensor.
 OF_INPUTS = "as the inputs"
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One array or number that a graded function returns.
+    """Describes one array or number that a graded function returns.
 
     kind: "float array", "int array", "bool array", "int list", "text list", "pair list" (of tuples of two ints), "int",
-        "float", "bool" or "text"; in torch units an array is a tensor. "dict" where the exercise examines what it gets.
+        "float", "bool" or "text"; in torch units an array is a tensor. "dict" if the exercise examines its result.
     name: the word for it in messages, such as "weights".
-    rows_sum_to_one: True for attention weights, so that the judge can say which sum is off.
-    exactly: the dtype, such as "int64", where no other of its kind will do; OF_INPUTS for a number that is of the dtype
-        of the floating inputs where it comes as a tensor.
+    rows_sum_to_one: True for attention weights, so that the grader can say which sum is wrong.
+    exactly: the dtype, such as "int64", if no other of its kind is accepted; OF_INPUTS for a number that has the dtype
+        of the floating inputs if it is returned as a tensor.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Raises:
-    """What a call must raise: an exception type by name, and strings that its message must hold."""
+    """Describes what a call must raise: the name of an exception type, and strings that its message must contain."""
 
     type_name: str
     mentions: tuple[str, ...] = ()
@@ -47,20 +47,20 @@ class Raises:
 
 @dataclass(frozen=True)
 class Case:
-    """One call of a graded function.
+    """Describes one call of a graded function.
 
     criterion: the named part of the credit that this case belongs to, such as "values" or "edge cases".
     label: the case in the student's words, such as "a single token (n = 1)".
     args, kwargs: arrays, numbers, `Rng`, `Activation`, `HostFunction` or `DevicePart`, and tuples, lists and dicts of
         these; memory layout of arrays is kept. In torch units every NumPy array reaches the function as a tensor.
-    sizes: the named sizes, such as {"n": 5, "d_k": 3}; the judge uses them to recognise factors like √d_k.
+    sizes: the named sizes, such as {"n": 5, "d_k": 3}; the grader uses them to recognise factors like √d_k.
     rtol: relative tolerance; None chooses it from the precision of the inputs.
     raises: what the call must raise, if anything.
-    quiet: True where a numerical warning (RuntimeWarning) fails the case.
-    gradient: True where not the result is asked for, but its gradient for every floating input.
-    watch: where not 0, tensors of at least so many entries that the answer makes on the way go to `Exercise.made`.
-    lines: where not 0, no line of the answer may be run so often: there is to be no Python loop over what is so long.
-    once: True where the result is too large to travel three times: good conduct is then judged by the other cases.
+    quiet: True if a numerical warning (RuntimeWarning) fails the case.
+    gradient: True if the gradient for every floating input is compared, not the result.
+    watch: unless 0, the intermediate tensors with at least this many entries are passed to `Exercise.made`.
+    lines: unless 0, no line of the answer may run this many times, which rules out a Python loop over that many items.
+    once: True if the result is too large to send three times; the other cases then check good conduct.
     """
 
     criterion: str
@@ -79,10 +79,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong implementation that students really write.
+    """Describes a wrong implementation that students really write.
 
     slug: short and stable, such as "divides-by-d".
-    advice: one sentence: what went wrong and where to look. It never holds the answer.
+    advice: one sentence that says what is wrong and where to look, but never the answer.
     wrong: the wrong implementation, with the signature of the graded function.
     """
 
@@ -93,7 +93,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Sent:
-    """One call that a student's program made of a function which was handed in, and that was answered."""
+    """Records one answered call that a student's program made of a function in its arguments."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -101,7 +101,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Symptom:
-    """What is wrong with a result that was examined: a slug, and one sentence for the student."""
+    """Describes what is wrong with an examined result: a slug, and one sentence for the student."""
 
     slug: str
     text: str
@@ -109,33 +109,33 @@ class Symptom:
 
 @dataclass(frozen=True)
 class Exercise:
-    """A graded function.
+    """Describes a graded function.
 
     name: the function's name, unique in the course, and the `grade_id` of its answer cell.
     unit: the unit's folder, such as "02_scaled_scores".
-    returns: one `Leaf`, or a tuple of them for a function that returns a tuple; tuples may nest. Within it a list
-        says that a list or a tuple will do.
-    reference: what the field trusts, called with float64 inputs.
-    draw: makes the cases from a random generator; the sizes and values differ from seed to seed.
+    returns: one `Leaf`, or a tuple of them for a function that returns a tuple; tuples may nest. A list inside it
+        means that both a list and a tuple are accepted.
+    reference: a trusted implementation, called with float64 inputs.
+    draw: makes the cases from a random generator; sizes and values differ from seed to seed.
     credit: criterion -> share of the points, summing to 1, in the order in which students read them. Without the first
-        criterion, the core, nothing is earned.
-    by_case: whether each right case of a criterion earns its part of the share, and not all of them together.
-    mistakes: known mistakes, most typical first: the first that explains an answer is named.
+        criterion, the core, an answer earns nothing.
+    by_case: whether each correct case of a criterion earns a part of its share; otherwise all must be correct.
+    mistakes: known mistakes, the most typical first; the first that explains an answer is reported.
     forbidden: names of modules or calls that an answer may not use, such as "scipy" or "nn.MultiheadAttention".
-    library: "numpy" or "torch": what arrays are, for the student, the reference and the mistakes.
-    not_from: earlier functions that would do this exercise: the course's never stand in here for a student's.
-    contains: functions of the same unit whose work a right answer to this one has done as well.
-    probes: makes cases in which sizes coincide, for no marks: an answer that takes one size for another runs there.
-    general: makes, beside its first case, the cases that every exercise is asked.
-    plain: the function as a student would write it, from plain functions of earlier exercises where it is made of
-        them: an answer that a small change of it gives as well is told that change.
-    counted: functions that are handed in, such as "run", of which the docstring says how often each is to be called.
-    own_draws: whether random numbers may come of a generator of the answer's own alone.
-    made: looks at the tensors that a case with `watch` made on the way; returns what is wrong with them, or None.
-    experiment: of a wrong case, the right answer, the student's and the calls that it made of what it was handed: a
-        sentence on what the case shows, such as what a hunt's own calls could tell; "" where there is nothing to say.
-    examine: for a result of which many are right, such as the weights of a model: looks at what a case returned, with
-        arrays for tensors, and returns what is wrong with it, or None. Nothing is compared with the reference then.
+    library: "numpy" or "torch": the kind of arrays for the student, the reference and the mistakes.
+    not_from: earlier functions that would do this exercise; the course's versions never replace a student's here.
+    contains: functions of the same unit whose work a correct answer also does.
+    probes: makes cases with equal sizes, for no marks, in which an answer that confuses two sizes still runs.
+    general: makes, from the first case, the cases that every exercise gets.
+    plain: the function as a student would write it, built from plain functions of earlier exercises where possible. If
+        a small change of it gives the same results as a wrong answer, the grader reports that change.
+    counted: function arguments, such as "run", whose number of calls the docstring fixes.
+    own_draws: whether random numbers may come only from a generator of the answer's own.
+    made: looks at the intermediate tensors of a case with `watch`; returns what is wrong with them, or None.
+    experiment: takes a wrong case, the correct answer, the student's, and the calls of function arguments. Returns a
+        sentence on what the case shows, such as what the calls of a black box could reveal, or "".
+    examine: for an exercise with many correct results, such as the weights of a model; looks at a case's result, with
+        arrays for tensors, and returns what is wrong with it, or None. Nothing is compared with the reference.
     """
 
     name: str
@@ -168,12 +168,12 @@ class Exercise:
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        """All results in order, whatever tuples they stand in."""
+        """Return all results in order, however tuples nest."""
         return tuple(_flat(self.returns))
 
     @property
     def core(self) -> str:
-        """The criterion without which nothing is earned: the first of `credit`."""
+        """Return the first criterion of `credit`, without which an answer earns nothing."""
         return next(iter(self.credit))
 
 

@@ -1,12 +1,12 @@
-"""Names that an answer may not use, whatever the exercise."""
+"""Lists the names that no answer may use, in NumPy units and in torch units."""
 
 from __future__ import annotations
 
 from ...worker.call_monitor_torch import ROOMS
 
-#: Libraries that a NumPy answer may not import. `autograder` holds the references themselves.
+#: Libraries that a NumPy answer may not import; `autograder` contains the references.
 NOT_IN_NUMPY_UNITS = ("torch", "functorch", "scipy", "sklearn", "jax", "tensorflow", "autograder")
-#: What torch's own calls are made of; the names differ between versions and devices.
+#: Kernels of torch's own attention; their names differ between versions and devices.
 KERNELS = (
     "scaled_dot_product_attention",
     "_scaled_dot_product_attention_math",
@@ -25,7 +25,7 @@ KERNELS = (
     "_triton_multi_head_attention",
     "_triton_scaled_dot_attention",
 )
-#: Calls that do all of an attention, which no torch answer may use.
+#: Calls that compute a whole attention, which no torch answer may use.
 NOT_IN_TORCH_UNITS = (
     "F.scaled_dot_product_attention",
     "functional.scaled_dot_product_attention",

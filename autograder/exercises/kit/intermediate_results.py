@@ -1,4 +1,4 @@
-"""What an answer made on the way: are these the same numbers, whatever their order and scale?"""
+"""Compares intermediate results of an answer regardless of their order and scale."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import numpy as np
 
 
 def profile(array: np.ndarray) -> np.ndarray:
-    """The sizes of all numbers in order, relative to the largest."""
+    """Return the absolute values in ascending order, divided by the largest."""
     ordered = np.sort(np.abs(array.ravel()))
     return ordered / max(ordered[-1], 1e-300)

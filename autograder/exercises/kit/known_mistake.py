@@ -1,4 +1,4 @@
-"""Known mistakes: one row each."""
+"""Reads the known mistakes of an exercise from the rows of its table."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from .exercise_records import Mistake
 
 #: (slug, how it computes, advice). How: a function with the signature of the exercise's, or a dict of keyword
-#: arguments for a function that does the whole exercise with a place for every slip.
+#: arguments for a function that does the whole exercise with an option for each slip.
 Row = tuple[str, Callable[..., Any] | Mapping[str, Any], str]
 
 
 def slips(whole: Callable[..., Any], rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Rows that hold a dict, read as slips of `whole`: for an exercise with slips of two functions."""
+    """Read rows that hold a dict as slips of `whole`, for an exercise with slips of two functions."""
     return tuple((slug, partial(whole, **how), advice) for slug, how, advice in rows)
 
 
 def read_rows(rows: Iterable[Row], whole: Callable[..., Any] | None) -> tuple[Mistake, ...]:
-    """The known mistakes of one exercise. Raises TypeError for a row that is none."""
+    """Return the known mistakes of one exercise. Raise TypeError for an invalid row."""
     found = []
     for slug, how, advice in rows:
         if isinstance(how, Mapping) and whole is not None:

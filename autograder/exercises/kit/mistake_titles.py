@@ -1,4 +1,4 @@
-"""Titles of mistakes for people to read: from `titles.toml`, or else made of the slug."""
+"""Gives mistakes titles for people to read, from `titles.toml` or made from the slug."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def title_of(slug: str, function: str, is_known: bool) -> str:
-    """The title of a known mistake of an exercise, or of something else that the judge found."""
+    """Return the title of a known mistake of an exercise, or of another fault that the grader found."""
     table = _titles()
     if is_known:
         return table["known"].get(f"{function}/{slug}") or table["known"].get(slug) or _made_of(slug)
@@ -24,14 +24,14 @@ def _titles() -> dict[str, dict[str, str]]:
 
 
 def _found(slug: str) -> str:
-    """The title of the longest beginning of a slug that has one: of a change the rest says where it is."""
+    """Return the title of the longest titled beginning of a slug; the rest of the slug says where the change is."""
     words = slug.removeprefix("own-").split("-")
     beginnings = ("-".join(words[:count]) for count in range(len(words), 0, -1))
     return _titles()["found"].get(slug) or next(filter(None, map(_titles()["found"].get, beginnings)), "")
 
 
 def _made_of(slug: str) -> str:
-    """ "softmax-over-queries" as "Softmax over queries"."""
+    """Turn "softmax-over-queries" into "Softmax over queries"."""
     words = _titles()["words"]
     pattern = "|".join(rf"(?<![^-]){re.escape(word)}(?![^-])" for word in words)
     title = re.sub(pattern, lambda found: words[found[0]].replace("-", "\0"), slug).replace("-", " ").replace("\0", "-")

@@ -1,4 +1,4 @@
-"""Named sizes: read from shapes such as "B n h*d_head", drawn so that no two axes can be taken for each other."""
+"""Reads named sizes from shapes such as "B n h*d_head", and draws them so that no two axes can be confused."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-#: What sizes are drawn from where an exercise says nothing else.
+#: Sizes are drawn from this range unless the exercise gives another.
 SMALL = range(3, 9)
 TRIES = 1_000
 
 
 def distinct(rng: np.random.Generator, count: int, low: int = 3, high: int = 8) -> list[int]:
-    """`count` sizes in low … high, all different."""
+    """Return `count` different sizes from low to high, both included."""
     return [int(size) for size in rng.permutation(np.arange(low, high + 1))[:count]]
 
 
 def factors(axis: str) -> list[str]:
-    """The named sizes in one axis of a shape: ["h", "d_head"] of "h*d_head", none of "2"."""
+    """Return the named sizes in one axis of a shape: ["h", "d_head"] for "h*d_head", none for "2"."""
     return [factor for factor in axis.split("*") if not factor.isdigit()]
 
 
 def length(axis: str, sizes: Mapping[str, int]) -> int:
-    """How long an axis is: a size, a number, or a product of them such as "2*n"."""
+    """Return the length of an axis, which is a size, a number, or a product of them such as "2*n"."""
     return math.prod(int(factor) if factor.isdigit() else sizes[factor] for factor in axis.split("*"))
 
 
@@ -35,12 +35,12 @@ def draw_sizes(
     ranges: Mapping[str, Sequence[int]],
     usual: Sequence[int] = SMALL,
 ) -> dict[str, int]:
-    """Every size that `axes` name: as given, or drawn and different from all others.
+    """Return every size that `axes` name, as given, or drawn so that it differs from all others.
 
-    axes: such as ["n", "d_model", "h*d_head"]; products, too, come out different from sizes that are no part of them.
-    given: a number, other sizes in whose terms it is ("n", "h*d_head"), or a sequence to choose from.
-    ranges, usual: what to choose from where nothing is given, for some sizes and for the rest.
-    Raises ValueError where no such sizes are found.
+    axes: such as ["n", "d_model", "h*d_head"]; products also differ from sizes that aren't their factors.
+    given: a number, an expression in other sizes ("n", "h*d_head"), or a sequence to choose from.
+    ranges, usual: what other sizes are drawn from: `ranges` for the sizes that it names, `usual` for the rest.
+    Raises ValueError if no such sizes are found.
     """
     fixed = {name: int(size) for name, size in given.items() if isinstance(size, (int, np.integer))}
     tied = {name: size for name, size in given.items() if isinstance(size, str)}
@@ -63,6 +63,6 @@ def draw_sizes(
 
 
 def _confusable(lengths: list[tuple[set[str], int]], drawn: set[str]) -> bool:
-    """Whether two axes that share no size are equally long, though another draw could tell them apart."""
+    """Return whether two axes without a common size are equally long, though another draw could make them differ."""
     pairs = itertools.combinations(lengths, 2)
     return any(size == other and not parts & rest and (parts | rest) & drawn for (parts, size), (rest, other) in pairs)

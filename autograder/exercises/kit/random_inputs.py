@@ -1,4 +1,4 @@
-"""How arguments are drawn, and how arrays may lie in memory."""
+"""Draws random arguments and changes the memory layout of arrays."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Make = Callable[[np.random.Generator, tuple[int, ...], Mapping[str, int]], Any]
 
 @dataclass(frozen=True)
 class Drawn:
-    """An argument that is drawn anew for every case. It annotates a parameter, or stands for one in a single case.
+    """Describes an argument that is drawn for every case, as a parameter's annotation or for a single case.
 
     shape: named sizes, numbers and products of them, such as "B n h*d_head".
     make: (generator, shape as numbers, all sizes by name) -> the argument.
-    also: further sizes that `make` asks for, such as "h d_head".
-    number: True where the argument is the size itself.
+    also: further sizes that `make` needs, such as "h d_head".
+    number: True if the argument is the size itself.
     """
 
     shape: str
@@ -32,7 +32,7 @@ class Drawn:
 
     @property
     def axes(self) -> list[str]:
-        """Everything that must have a length."""
+        """Return every axis that must have a length."""
         return [*self.shape.split(), *self.also.split()]
 
     def draw(self, rng: np.random.Generator, sizes: Mapping[str, int]) -> Any:
@@ -40,30 +40,31 @@ class Drawn:
 
 
 def normal(shape: str, scale: float = 1.0) -> Drawn:
-    """Normal numbers of standard deviation `scale`."""
+    """Draw normal numbers of standard deviation `scale`."""
     return Drawn(shape, lambda rng, shape, sizes: scale * rng.standard_normal(shape))
 
 
 def weights(shape: str, gain: float = 1.0) -> Drawn:
-    """Weights that act from the right: what they make of normal numbers has the standard deviation `gain`."""
+    """Draw weights whose product with standard normal rows, `x @ W`, has standard deviation `gain`."""
     return Drawn(shape, lambda rng, shape, sizes: gain * shape[-2] ** -0.5 * rng.standard_normal(shape))
 
 
 def ids(shape: str, below: str) -> Drawn:
-    """Whole numbers from 0 to below the size that is named `below`, such as tokens of a vocabulary."""
+    """Draw whole numbers from 0 up to, but not including, the size named `below`, such as tokens of a vocabulary."""
     return Drawn(shape, lambda rng, shape, sizes: rng.integers(0, sizes[below], shape), also=below)
 
 
 def mask(shape: str, empty_rows: bool = False) -> Drawn:
-    """True with probability 0.6; every row allows a key and, with more than two, forbids one, unless rows may be empty.
+    """Draw a mask that is True with probability 0.6.
 
-    With `empty_rows` about a third of the rows, and always the first and never the last, allow nothing.
+    Every row allows a key and, if it is longer than two, forbids one. With `empty_rows` about a third of the rows allow
+    nothing, always including the first and, unless it is the only one, never the last.
     """
     return Drawn(shape, lambda rng, shape, sizes: random_mask(rng, *shape, empty_rows=empty_rows))
 
 
 def random_mask(rng: np.random.Generator, *shape: int, empty_rows: bool = False) -> np.ndarray:
-    """The array that `mask` draws."""
+    """Return the array that `mask` draws."""
     allowed = rng.random(shape) < 0.6
     width = shape[-1]
     rows = allowed.reshape(-1, width)
@@ -80,43 +81,43 @@ def random_mask(rng: np.random.Generator, *shape: int, empty_rows: bool = False)
 
 
 def size(name: str) -> Drawn:
-    """One of the sizes itself, as a number: `n_heads: size("h")`. Plain `int` is the size of the parameter's name."""
+    """Draw one of the sizes as a number: `n_heads: size("h")`. Plain `int` is the size with the parameter's name."""
     return Drawn(name, lambda rng, shape, sizes: shape[0], number=True)
 
 
 def seed() -> Drawn:
-    """A seeded generator: NumPy's, or torch's in a torch exercise."""
+    """Draw a seeded generator, NumPy's or, in a torch exercise, torch's."""
     return Drawn("", lambda rng, shape, sizes: Rng(int(rng.integers(2**31))))
 
 
 def other_order(drawn: dict[str, Any]) -> dict[str, Any]:
-    """What was drawn, with `params` in another order: an answer goes by its names."""
+    """Return what was drawn with `params` in another order, because an answer should read it by name."""
     return {**drawn, "params": dict(reversed(drawn["params"].items()))}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Layouts: the same numbers, elsewhere in memory
+# Layouts: the same numbers in other places in memory
 
 
 def strided(array: np.ndarray) -> np.ndarray:
-    """A part of a larger array: it begins further on in memory, and has every second place of the last axis."""
+    """Return the array as a part of a larger one, with an offset and every second entry of the last axis."""
     return part_of_larger(array)
 
 
 def with_a_row_of_zeros(array: np.ndarray) -> np.ndarray:
-    """Other numbers for once: a token, or its key, is 0 in the middle of each sequence, and no padding for that."""
+    """Return other numbers: the middle token, or key, of each sequence is 0, and it isn't padding."""
     array = np.array(array)
     array[..., array.shape[-2] // 2, :] = 0.0
     return array
 
 
 def every_second_row(array: np.ndarray) -> np.ndarray:
-    """Every second place of the first axis of a larger array."""
+    """Return the array as every second row of a larger one."""
     roomy = np.zeros((2 * array.shape[0], *array.shape[1:]), array.dtype)
     roomy[::2] = array
     return roomy[::2]
 
 
 def by_columns(array: np.ndarray) -> np.ndarray:
-    """Column after column, as Fortran keeps them."""
+    """Return the array in Fortran order, column after column."""
     return np.asfortranarray(array)

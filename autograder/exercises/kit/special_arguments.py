@@ -1,4 +1,4 @@
-"""Arguments of a call that are no plain values."""
+"""Defines arguments of a call that aren't plain values, such as functions and generators."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Rng:
-    """An argument that is a seeded generator, built freshly for every call: NumPy's, or torch's in torch units.
+    """Represents a seeded generator that is built for every call: NumPy's or, in torch units, torch's.
 
-    used: whether something was drawn from it before, so that its seed does not say what comes next.
+    used: whether the generator has been drawn from before the call, so that its seed doesn't predict its numbers.
     """
 
     seed: int
@@ -20,7 +20,7 @@ class Rng:
 
 @dataclass(frozen=True)
 class HostFunction:
-    """An argument that is a function. It runs outside the student's process, so nothing in it can be read there.
+    """Wraps a function as an argument. It runs outside the student's process, so the student's code can't read it.
 
     function: takes and returns NumPy arrays or numbers; a ValueError it raises reaches the student's code.
     """
@@ -33,23 +33,23 @@ class HostFunction:
 
 @dataclass(frozen=True)
 class Device:
-    """Functions that share a state, such as a clock and the work that moves it, made afresh for every call.
+    """Groups functions that share a state, such as a clock and the work that advances it, made again for every call.
 
     make: returns the functions by name; they run outside the student's process, as a `HostFunction` does.
-    pace: where not 0, their answers come after so many seconds or a multiple of them, so that time tells nothing.
+    pace: unless 0, every answer takes this many seconds or a multiple of it, so that its time reveals nothing.
     """
 
     make: Callable[[], Mapping[str, Callable[..., Any]]]
     pace: float = 0.0
 
     def part(self, name: str) -> DevicePart:
-        """An argument that is one of the functions."""
+        """Return an argument that is one of the functions."""
         return DevicePart(self, name)
 
 
 @dataclass(frozen=True)
 class DevicePart:
-    """An argument that is one function of a `Device`. Parts of one device in the same call share its state."""
+    """Names one function of a `Device` as an argument. Parts of one device in the same call share its state."""
 
     device: Device
     name: str
@@ -57,7 +57,7 @@ class DevicePart:
 
 @dataclass(frozen=True)
 class Activation:
-    """An argument that is a differentiable elementwise function, built in the worker: `name` of `scale * x`.
+    """Describes an argument that is a differentiable elementwise function, built in the worker: `name` of `scale * x`.
 
     name: "tanh", "relu", "silu", "softplus", "square" or "sin".
     """

@@ -1,6 +1,6 @@
-"""Unit 1, from words to queries, keys and values: embedding, lookup, projections in both conventions, and counting.
+"""Lists the exercises of unit 1, on embeddings, soft lookups, projections in both conventions and parameter counts.
 
-Its challenges: weights that point, and the best memory of a fixed size.
+Two are challenges: `pointing_weights` and `linear_memory`.
 """
 
 from ..kit import in_order

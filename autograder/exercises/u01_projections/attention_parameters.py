@@ -1,4 +1,4 @@
-"""attention_parameters: the weights of all heads, whose value maps have two factors."""
+"""Defines the exercise `attention_parameters`, which counts the weights of all heads with two-factor value maps."""
 
 from ..kit import Leaf, exercise
 
@@ -19,7 +19,7 @@ def plain(d_model, d_head, n_heads, n_layers):
 
 
 def cases(case):
-    primes = (13, 17, 19, 23, 29, 31, 37)  # d_model is then no product of the others
+    primes = (13, 17, 19, 23, 29, 31, 37)  # so that d_model is no product of the other sizes
     for _ in range(4):
         yield case("values", d_model=primes)
     yield case("values", "d_model = n_heads · d_head", d_model="n_heads*d_head", n_layers=2)

@@ -1,4 +1,4 @@
-"""embed: every token becomes a row, the column of E that belongs to it."""
+"""Defines the exercise `embed`, which turns each token into its column of E, as a row."""
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def cases(case):
 
 
 def shifted(by):
-    """The embedding of the word that stands `by` places further in the vocabulary."""
+    """Look up the embedding of the word `by` places later in the vocabulary."""
     return lambda tokens, E: E.T[(np.asarray(tokens, np.int64) + by) % E.shape[1]]
 
 

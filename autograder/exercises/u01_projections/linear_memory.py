@@ -1,15 +1,15 @@
-"""linear_memory: the matrix that gives each key its value back as well as a matrix can."""
+"""Defines the exercise `linear_memory`, whose matrix returns each key's value as exactly as a matrix can."""
 
 import numpy as np
 
 from ..kit import Drawn, Leaf, by_columns, every_second_row, exercise, normal, strided
 
-#: Nobody needs to come nearer: the known mistakes are all further off.
+#: No answer needs to be closer than this; all known mistakes are further off.
 RTOL, RTOL_FLOAT32 = 1e-5, 1e-4
 
 
 def even(rng, shape, sizes):
-    """Keys that are far from dependent: their singular values lie between 1 and 3."""
+    """Draw keys that are far from linearly dependent: their singular values are between 1 and 3."""
     n, d_k = shape
     small = min(shape)
     left, _ = np.linalg.qr(rng.standard_normal((n, small)))
@@ -91,12 +91,12 @@ def cases(case):
 
 
 def rounded(rng, keys, by=1e-9):
-    """Keys off by up to `by` times the largest entry; else a tenth of what is allowed."""
+    """Add rounding errors of up to `by` times the largest entry; the default is a tenth of what the exercise allows."""
     return keys + by * np.abs(keys).max() * rng.uniform(-1, 1, keys.shape)
 
 
 def nearly_equal(rng, keys):
-    """The keys with the second close to the first: the direction between them is 5e-5 times as strong as the most."""
+    """Move the second key close to the first, so that the smallest singular value is 5e-5 times the largest."""
     apart = 1e-4 * rng.standard_normal(keys.shape[1])
     for _ in range(2):
         keys = np.vstack([keys[:1], keys[:1] + apart, keys[2:]])
@@ -121,19 +121,19 @@ def one_after_another(keys, values):
 
 
 def some_features_only(keys, values):
-    """Exact up to d_k pairs with as many features as pairs; the others stay at 0."""
+    """Use as many features as pairs, at most d_k, and leave the other rows at 0; exact for up to d_k pairs."""
     S, used = np.zeros((keys.shape[1], values.shape[1])), min(keys.shape)
     S[:used] = linear_memory(keys[:, :used], values)
     return S
 
 
 def believing(keys, values):
-    """The best memory where nothing is rounded."""
+    """Return the best memory for keys without rounding errors."""
     return np.linalg.lstsq(keys, values, rcond=None)[0]
 
 
 def one_value_a_key(pick):
-    """Where a key comes again, one of its values is kept."""
+    """Keep one value of each key that occurs more than once."""
 
     def memory(keys, values):
         kept = [pick(np.flatnonzero((keys == key).all(axis=1))) for key in np.unique(keys, axis=0)]
@@ -143,7 +143,7 @@ def one_value_a_key(pick):
 
 
 def by_features(keys, values):
-    """The textbook's formula for many pairs, whether there is an inverse or not."""
+    """Use the textbook formula for many pairs, whether or not the inverse exists."""
     return np.linalg.inv(keys.T @ keys) @ keys.T @ values
 
 

@@ -1,4 +1,4 @@
-"""low_rank_value: the value map in two thin factors, down to d_head and up again to d_model."""
+"""Defines the exercise `low_rank_value`, which applies a value map in two factors, down to d_head and up to d_model."""
 
 import numpy as np
 

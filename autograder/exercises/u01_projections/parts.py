@@ -1,4 +1,4 @@
-"""What several exercises of the unit share."""
+"""Provides the softmax and the projections that several exercises of unit 1 share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Array = np.ndarray
 
 
 def softmax(z: Array, axis: int = -1) -> Array:
-    """The stable softmax, of the plain programs and for mistakes that lie elsewhere."""
+    """Return the stable softmax, for plain programs and for mistakes in other steps."""
     largest = z.max(axis=axis, keepdims=True)
     exponentials = np.exp(z - largest)
     total = exponentials.sum(axis=axis, keepdims=True)
@@ -18,5 +18,5 @@ def softmax(z: Array, axis: int = -1) -> Array:
 
 
 def each(act: Callable[[Array, Array], Array]) -> Callable[..., tuple[Array, ...]]:
-    """A projection in which every weight matrix acts on the tokens by `act(tokens, W)`."""
+    """Return a projection in which every weight matrix acts on the tokens by `act(tokens, W)`."""
     return lambda tokens, *weights: tuple(act(tokens, W) for W in weights)

@@ -1,4 +1,4 @@
-"""What keeps queries and keys of two features from pointing where they should. Many weights are right."""
+"""Finds out why queries and keys with two features don't point at their targets; many weights are correct."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WANTED = 0.9
 
 
 def examine_pointing(case: Case, result: Any) -> Symptom | None:
-    """The first thing that is wrong with what `pointing_weights` returned for this case, or None."""
+    """Return the first fault in what `pointing_weights` returned for this case, or None."""
     X, target = case.args
     problem = _form_problem(result, X)
     if problem is not None:
@@ -33,7 +33,7 @@ def examine_pointing(case: Case, result: Any) -> Symptom | None:
 
 
 def _form_problem(result: Any, X: Array) -> Symptom | None:
-    """The first thing that keeps the weights from being used, or None."""
+    """Return the first fault that makes the weights unusable, or None."""
     if not isinstance(result, tuple) or len(result) != 2:
         return Symptom("no-tuple", "a tuple of two arrays is expected, (W_Q, W_K)")
     d_model = X.shape[1]
@@ -49,9 +49,9 @@ def _form_problem(result: Any, X: Array) -> Symptom | None:
 
 
 def _slip(X: Array, target: Array, W_Q: Array, W_K: Array, scores: Array) -> str:
-    """Why the weights do not point, from where they point instead."""
+    """Return the slug of the mistake, judging by where the weights point instead."""
     n, rows = len(X), np.arange(len(X))
-    designed = [np.linalg.lstsq(X.T, W, rcond=None)[0] for W in (W_Q, W_K)]  # X.T @ designed = W, if made so
+    designed = [np.linalg.lstsq(X.T, W, rcond=None)[0] for W in (W_Q, W_K)]  # if W was made as X.T @ designed
     if _points(scores, target):
         return "too-soft"
     if _points(scores.T, target):
@@ -78,7 +78,7 @@ def _slip(X: Array, target: Array, W_Q: Array, W_K: Array, scores: Array) -> str
 
 
 def _points(scores: Array, target: Array) -> bool:
-    """Is the score of the target the largest of its row, beyond rounding?"""
+    """Return whether every target has the largest score in its row, by more than rounding."""
     return bool(_rows_that_point(scores, target).all())
 
 
@@ -90,9 +90,9 @@ def _rows_that_point(scores: Array, target: Array) -> Array:
 
 
 def _can_win(K: Array, j: int) -> bool:
-    """Is there a query, of any direction, for which key j has the largest score?
+    """Return whether some query gives key j the largest score.
 
-    K is of order 1. There is if the directions from key j to all others lie within less than a half-turn.
+    K is of order 1. Such a query exists if the directions from key j to all others fit into less than a half-turn.
     """
     ways = np.delete(K, j, axis=0) - K[j]
     if len(ways) == 0:

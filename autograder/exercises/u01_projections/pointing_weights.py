@@ -1,4 +1,4 @@
-"""pointing_weights: queries and keys of two features that let every token point at the one it is told to."""
+"""Defines the exercise `pointing_weights`, whose two-feature queries and keys make each token attend to its target."""
 
 import numpy as np
 
@@ -7,19 +7,22 @@ from .pointing_faults import examine_pointing
 
 
 def spread(rng, shape, sizes):
-    """Tokens that are far from dependent, and not long: weights of one decimal place suffice for them in every draw."""
+    """Draw short tokens, far from linearly dependent, for which weights with one decimal place always suffice."""
     return tokens(rng, *shape, 3.0) / 4
 
 
 def tokens(rng, n, d_model, condition):
-    """Linearly independent rows of that condition number, in no particular direction."""
+    """Draw linearly independent rows with this condition number and random directions."""
     left, _ = np.linalg.qr(rng.standard_normal((n, n)))
     right, _ = np.linalg.qr(rng.standard_normal((d_model, n)))
     return left * np.geomspace(condition, 1, n) @ right.T
 
 
 def parabola(n, target, length=50.0, step=1):
-    """Queries and keys: −(j − t)² is largest at j = t, and is 2tj − j² but for what all keys share."""
+    """Return queries and keys whose scores are 2tj − j², which is largest at j = t.
+
+    It is −(j − t)² up to a term that all keys share.
+    """
     j, t = np.arange(n), np.asarray(target) * step
     return length * np.stack([2.0 * t, -np.ones(len(t))], axis=1), np.stack([j, 1.0 * j**2], axis=1)
 
@@ -34,7 +37,7 @@ def pointing_weights(
 
 
 def made_from(X, *features):
-    """The weights W of each table of features, X W = features, in the row space of X."""
+    """Return for each table of features the weights W in the row space of X with X W = features."""
     left, strengths, right = np.linalg.svd(X, full_matrices=False)
     return tuple(right.T @ (left.T @ wanted / strengths[:, None]) for wanted in features)
 
@@ -43,7 +46,7 @@ def cases(case):
     rng = case.rng
 
     def order(n):
-        """A permutation that is neither its own inverse nor near to the order itself: a circle of all."""
+        """Return a permutation of one cycle, which is neither its own inverse nor close to the identity."""
         around = rng.permutation(n)
         target = np.empty(n, dtype=np.int64)
         target[around] = np.roll(around, 1)
@@ -78,7 +81,7 @@ def cases(case):
     yield case("sizes", "sixteen tokens, targets of 8 bits", n=16, d_model=20, target=order(16).astype(np.int8))
     yield case("sizes", "three tokens with tiny entries", X=1e-9 * tokens(rng, 3, 7, 3.0), target=order(3))
     apart = np.zeros((4, 16))
-    apart[:, 1::4] = tokens(rng, 4, 4, 3.0)  # no four features that stand side by side suffice
+    apart[:, 1::4] = tokens(rng, 4, 4, 3.0)  # so that no four adjacent features suffice
     yield case("sizes", "four tokens, and features between others that no token has", X=apart, target=order(4))
     target = repeated(4)
     yield case("repeats", "the same tokens with other targets", X=apart, target=target)
@@ -86,14 +89,14 @@ def cases(case):
 
 
 def circle(n, target, length=500.0, step=0):
-    """Queries and keys around a circle."""
+    """Return queries and keys around a circle."""
     around = 2 * np.pi * np.arange(n) / n
     keys = np.stack([np.cos(around), np.sin(around)], axis=1)
     return length * keys[(np.asarray(target) + step) % n], keys
 
 
 def designed(design):
-    """Weights that make the queries and keys of `design(n, target)`."""
+    """Make mistaken weights from the queries and keys of `design(n, target)`."""
     return lambda X, target: made_from(X, *design(len(X), target))
 
 
@@ -103,14 +106,14 @@ def on_a_line(n, target):
 
 
 def one_in_the_middle(n, target):
-    """A circle of all but the last key, which stands in the middle."""
+    """Put all keys but the last on a circle, and the last into its centre."""
     _, around = circle(max(n - 1, 1), [0])
     keys = np.concatenate([around[: n - 1], np.zeros((1, 2))])
     return 500 * keys[target], keys
 
 
 def like_the_key(n, target):
-    """Keys on a parabola, and queries that are copies of the keys they look for."""
+    """Put the keys on a parabola, and use a copy of the target's key as each query."""
     _, keys = parabola(n, target)
     return 50 * keys[target], keys
 

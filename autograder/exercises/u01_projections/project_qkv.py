@@ -1,4 +1,4 @@
-"""project_qkv: queries, keys and values of all tokens, with tokens as rows."""
+"""Defines the exercise `project_qkv`, which makes the queries, keys and values of all tokens, with tokens as rows."""
 
 import numpy as np
 

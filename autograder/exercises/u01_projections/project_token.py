@@ -1,4 +1,4 @@
-"""project_token: query, key and value of one token, with the token as a column."""
+"""Defines the exercise `project_token`, which makes the query, key and value of one token, a column."""
 
 import numpy as np
 

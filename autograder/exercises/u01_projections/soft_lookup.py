@@ -1,4 +1,4 @@
-"""soft_lookup: the values, averaged with softmax weights of how well their keys match the query."""
+"""Defines the exercise `soft_lookup`, which averages the values with softmax weights of the query's scores."""
 
 import numpy as np
 import scipy.special
@@ -36,7 +36,7 @@ def cases(case):
     for sign, words in ((1, "large"), (-1, "large negative")):
         drawn = aimed(case, lambda n, sign=sign: np.full(n, sign * 1e4))
         yield case("stability", f"{words} scores (about {sign * 10_000})", **drawn)
-    for turn in range(3):  # whichever score is taken off, only the largest is safe
+    for turn in range(3):  # subtracting any score but the largest would overflow in one of these
         drawn = aimed(case, lambda n, turn=turn: np.roll([1e4, -1e4, *np.zeros(n - 2)], turn))
         yield case("stability", "scores of −10,000 and 10,000 in one row", **drawn)
     drawn = case.draw(n=range(140, 160), d_k=3, d_v=2)
@@ -58,7 +58,7 @@ def cases(case):
 
 
 def aimed(case, aims, **given):
-    """Arguments whose n scores are about `aims(n)`."""
+    """Draw arguments whose n scores are about `aims(n)`."""
     drawn = case.draw(**given)
     query, keys = drawn["query"], drawn["keys"]
     keys += (aims(len(keys)) - keys @ query)[:, None] * query / (query @ query)
@@ -67,12 +67,12 @@ def aimed(case, aims, **given):
 
 
 def lookup(weigh):
-    """A lookup whose weights are `weigh(query, keys)`."""
+    """Return a lookup whose weights are `weigh(query, keys)`."""
     return lambda query, keys, values: weigh(query, keys) @ values
 
 
 def over_sum(positive):
-    """A lookup whose weights are `positive(scores)`, divided by their sum."""
+    """Return a lookup whose weights are `positive(scores)` divided by their sum."""
 
     def weigh(query, keys):
         with np.errstate(all="ignore"):

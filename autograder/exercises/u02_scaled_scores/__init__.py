@@ -1,4 +1,4 @@
-"""Unit 2, why the scores are divided by √d: softmax, scores, variance, attention, saturation, the way back."""
+"""Lists the exercises of unit 2, on softmax, scores, their variance and scale, attention and its gradients."""
 
 from ..kit import in_order
 

@@ -1,4 +1,4 @@
-"""attention: the values, mixed by softmax weights of the scaled scores."""
+"""Defines the exercise `attention`, which averages the values with softmax weights of the scaled scores."""
 
 import numpy as np
 import scipy.special
@@ -59,7 +59,7 @@ def cases(case):
 
 
 def attend(weigh):
-    """Attention whose weights are `weigh(scores)`."""
+    """Return an attention whose weights are `weigh(scores)`."""
 
     def wrong(Q, K, V):
         with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""attention_backward: how a number that is made of attention's output changes with queries, keys and values."""
+"""Defines the exercise `attention_backward`, which returns the gradients for queries, keys and values."""
 
 import math
 
@@ -8,19 +8,19 @@ from ..kit import Leaf, by_columns, every_second_row, exercise, normal, strided
 from .attention import plain as attention
 from .parts import alike, for_scores, near, stable
 
-#: So small and imaginary that a difference is the derivative, with nothing rounded away.
+#: An imaginary step this small gives the exact derivative as a difference, without rounding (complex-step method).
 STEP = 1e-20j
 
 
 def loss(Q, K, V, d_output):
-    """The number whose gradients are asked for; of a stack of any of the three, a vector of such numbers."""
+    """Return the number whose gradients are wanted, or, for a stack of any of the three, a vector of such numbers."""
     scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(K.shape[-1])
     powers = np.exp(scores - scores.real.max(axis=-1, keepdims=True))
     return ((powers / powers.sum(axis=-1, keepdims=True) @ V) * d_output).sum(axis=(-1, -2))
 
 
 def slopes(of, X):
-    """The derivative of `of` by each entry of X: one entry is moved at a time, and no formula is derived."""
+    """Return the derivative of `of` by each entry of X, by moving one entry at a time instead of deriving a formula."""
     moved = X + STEP * np.eye(X.size).reshape(X.size, *X.shape)
     return (of(moved).imag / STEP.imag).reshape(X.shape).astype(X.dtype)
 
@@ -50,7 +50,7 @@ def plain(Q, K, V, d_output):
 
 def cases(case):
     sizes = "n = {n}, m = {m}, d_k = {d_k}, d_v = {d_v}"
-    for _ in range(2):  # whatever stands between the weights and dQ, dK is 0 there: dV is judged alone
+    for _ in range(2):  # dQ and dK are 0 here, whatever their steps do, so only dV is tested
         drawn = case.draw()
         drawn["V"] *= 0
         yield case("dV", f"values of 0, so that dQ = dK = 0: {sizes}", **drawn)
@@ -62,7 +62,7 @@ def cases(case):
     layout = {"Q": every_second_row, "K": by_columns, "V": strided, "d_output": by_columns}
     yield case("all three", "inputs that are slices", layout=layout)
     drawn = case.draw()
-    drawn["V"] += 1e4  # differences lose their digits there, a formula keeps most
+    drawn["V"] += 1e4  # subtraction loses digits here, but a good formula keeps most
     yield case("all three", "values far from 0", **drawn)
     drawn = case.draw()
     drawn["Q"][0] = 0.0
@@ -99,9 +99,10 @@ def cases(case):
 
 
 def with_a_rival(q, K, root):
-    """Keys of which two share the weight of a query: else all slopes may be next to 0, and rounding decides.
+    """Return keys of which two share the weight of a query.
 
-    The last of the other keys is moved along the query, until its score is 0.7 below the best.
+    Otherwise all derivatives may be almost 0, and rounding decides. The last of the other keys is moved along the
+    query, until its score is 0.7 below the best.
     """
     K, products = K.copy(), K @ q
     best = int(products.argmax())
@@ -111,7 +112,7 @@ def with_a_rival(q, K, root):
 
 
 def right(A, dA):
-    """From the derivatives by the weights to those by the scores."""
+    """Turn derivatives by the weights into derivatives by the scores."""
     return A * (dA - (A * dA).sum(axis=1, keepdims=True))
 
 
@@ -124,7 +125,7 @@ def over_queries(A, dA):
 
 
 def backward(Q, K, V, d_output, to_scores=right, by_key=0.5):
-    """The whole way back. by_key: the power of d_k that the derivatives by the keys are divided by."""
+    """Compute all gradients. by_key: the power of d_k that divides the derivatives by the keys."""
     A = stable(Q @ K.T / np.sqrt(Q.shape[1]))
     dS = to_scores(A, d_output @ V.T)
     return dS @ K / np.sqrt(Q.shape[1]), dS.T @ Q / Q.shape[1] ** by_key, A.T @ d_output

@@ -1,4 +1,4 @@
-"""attention_scores: the plain dot product of every query with every key."""
+"""Defines the exercise `attention_scores`, which takes the dot product of every query with every key."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def square_table(Q, K):
 
 
 def unit(rows):
-    """Rows brought to length 1."""
+    """Scale rows to length 1."""
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 

@@ -1,4 +1,4 @@
-"""derivation_terms: the mean of s², split into the squares and the cross terms."""
+"""Defines the exercise `derivation_terms`, which splits the mean of s² into its squares and its cross terms."""
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def cases(case):
 
 
 def related(case, **sizes):
-    """A common part in q and k makes the cross terms large: of independent draws they would be nearly 0."""
+    """Add a common part to q and k, which makes the cross terms large; for independent draws they would be nearly 0."""
     drawn = case.draw(**sizes)
     shared = case.rng.standard_normal((drawn["samples"], 1))
     drawn["q"] += shared + 0.4
@@ -82,7 +82,7 @@ def cross_of(t):
 
 
 def parts(q, k, diagonal=diagonal_of, cross=cross_of):
-    """Both parts, each made of the terms t = q * k."""
+    """Return both parts, each computed from the terms t = q * k."""
     return diagonal(q * k), cross(q * k)
 
 

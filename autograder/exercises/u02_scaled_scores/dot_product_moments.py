@@ -1,4 +1,4 @@
-"""dot_product_moments: mean and variance of q · k as the derivation gives them."""
+"""Defines the exercise `dot_product_moments`, which gives mean and variance of q · k by the derived formulas."""
 
 import math
 
@@ -22,7 +22,7 @@ def cases(case):
     for _ in range(3):
         var_q, var_k = case.rng.uniform(0.2, 0.8, 2) * [1, 4]
         yield case("values", "d = {d}, other variances", var_q=float(var_q), var_k=float(var_k))
-    d = int(case.rng.integers(3, 30))  # one for four cases, so that nothing is to be remembered by d alone
+    d = int(case.rng.integers(3, 30))  # the same for several cases, so that results stored by d alone fail
     large = float(case.rng.uniform(2, 3))
     yield case("values", "var_q larger than var_k", d=d, var_q=large, var_k=0.6)
     yield case("values", "variances by keyword", d=d, var_q=0.25, var_k=3.0, by_name="var_q var_k")
@@ -39,12 +39,12 @@ def cases(case):
 
 
 def variance(of):
-    """The right mean, and `of(d, var_q, var_k)` for the variance."""
+    """Return the correct mean, and `of(d, var_q, var_k)` as the variance."""
     return lambda d, var_q=1.0, var_k=1.0: (0.0, of(d, var_q, var_k))
 
 
 def mean(of):
-    """The right variance, and `of(d, var_q, var_k)` for the mean."""
+    """Return the correct variance, and `of(d, var_q, var_k)` as the mean."""
     return lambda d, var_q=1.0, var_k=1.0: (of(d, var_q, var_k), d * var_q * var_k)
 
 

@@ -1,4 +1,4 @@
-"""What several exercises of the unit share."""
+"""Provides softmax variants, drawn inputs and cases that several exercises of unit 2 share."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from ..kit import Case, Cases, by_columns, every_second_row, normal
 
 Array = np.ndarray
-#: A relative tolerance for what needs no large numbers: an ε in a sum is seen.
+#: A relative tolerance for cases without large numbers, strict enough to notice an ε in a sum.
 DIGITS = 1e-11
 
 
 def alike(rows: Array) -> Array:
-    """The rows again, the longest first, but that the second holds zeros and the last is equal to the one before it.
+    """Sort the rows, longest first, then replace the second by zeros and the last by a copy of the one before it.
 
-    No row has larger scores with the keys of `for_scores` than the first.
+    With the keys of `for_scores` for the first row, no row has larger scores than the first.
     """
     rows = rows[np.argsort(-np.linalg.norm(rows, axis=1))]
     rows[1], rows[-1] = 0, rows[-2]
@@ -26,36 +26,36 @@ def alike(rows: Array) -> Array:
 
 
 def stable(z: Array, axis: int = -1, epsilon: float = 0.0) -> Array:
-    """The shifted softmax, for mistakes that lie elsewhere, or in a guard of the sum."""
+    """Return the shifted softmax, for mistakes in other steps or with an epsilon in its sum."""
     powers = np.exp(z - z.max(axis=axis, keepdims=True))
     return powers / (powers.sum(axis=axis, keepdims=True) + epsilon)
 
 
 def unstable(z: Array, axis: int = -1) -> Array:
-    """The softmax without a shift."""
+    """Return the softmax without a shift."""
     powers = np.exp(z)
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
 def for_scores(query: Array, scores: Array) -> Array:
-    """Keys that have these scaled scores with one query."""
+    """Return keys that have these scaled scores with one query."""
     return scores[:, None] * query * (math.sqrt(len(query)) / (query @ query))
 
 
 def near(score: float, drawn: dict[str, Any]) -> dict[str, Any]:
-    """What was drawn, but that all scores of every second query lie near `score`, and the others near -`score`."""
+    """Change what was drawn so that every second query's scores are near `score`, and the others near -`score`."""
     drawn["K"][:, 0] = 1
     drawn["Q"][:, 0] = score * math.sqrt(drawn["d_k"]) * np.where(np.arange(drawn["n"]) % 2, 1, -1)
     return drawn
 
 
 def cosine(Q: Array, K: Array) -> Array:
-    """Scores of rows brought to length 1."""
+    """Return the scores of rows scaled to length 1."""
     return (Q @ K.T) / (np.linalg.norm(Q, axis=1)[:, None] * np.linalg.norm(K, axis=1))
 
 
 def pair_cases(case: Cases) -> Iterator[Case]:
-    """Cases of a function of Q (n, d_k) and K (m, d_k)."""
+    """Yield cases for a function of Q (n, d_k) and K (m, d_k)."""
     for dtype in (float, float, np.float32):
         yield case("values", "n = {n}, m = {m}, d_k = {d_k}", dtype=dtype)
     yield case("values", "as many keys as queries", m="n")

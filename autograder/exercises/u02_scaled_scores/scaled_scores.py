@@ -1,4 +1,4 @@
-"""scaled_scores: the dot products of queries and keys, divided by √d_k."""
+"""Defines the exercise `scaled_scores`, which divides the dot products of queries and keys by √d_k."""
 
 import math
 
@@ -22,12 +22,12 @@ def cases(case):
 
 
 def over(divisor):
-    """The dot products, divided by `divisor(Q, K)`."""
+    """Return the dot products, divided by `divisor(Q, K)`."""
     return lambda Q, K: Q @ K.T / divisor(Q, K)
 
 
 def over_width(divisor):
-    """The dot products, divided by `divisor(d_k)`."""
+    """Return the dot products, divided by `divisor(d_k)`."""
     return lambda Q, K: Q @ K.T / divisor(Q.shape[1])
 
 

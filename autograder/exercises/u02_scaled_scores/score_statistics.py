@@ -1,4 +1,4 @@
-"""score_statistics: mean and variance of dot products, measured on random draws."""
+"""Defines the exercise `score_statistics`, which measures mean and variance of random dot products."""
 
 import itertools
 import math
@@ -52,13 +52,13 @@ def cases(case):
     label = "two samples, from a generator that has been drawn from before"
     yield case("edge cases", label, d=few, n_samples=2, rng=used, scaled=False)
     yield case("edge cases", "over 100 features (d = {d}), scaled", d=range(131, 140), n_samples=few, scaled=True)
-    # A table of all pairs must still fit in memory: else whoever makes one is not told so.
+    # A table of all pairs must still fit into memory, or code that makes one runs out of it and gets no diagnosis.
     samples = range(4_110, 4_140)
     yield case("edge cases", "over 4,100 samples, scaled", d=3, n_samples=samples, scaled=True, rtol=DIGITS)
 
 
 def negative(rng, d, n_samples):
-    """A generator whose draws have a mean below 0, so that a lost sign is seen."""
+    """Return a generator whose draws have a mean below 0, so that a lost sign shows."""
     numbers = itertools.count(int(rng.integers(2**31)))
     return next(Rng(n) for n in numbers if score_statistics(d, n_samples, np.random.default_rng(n), False)[0] < -0.05)
 
@@ -76,7 +76,7 @@ def mean_and_variance(scores):
 
 
 def measured(d, n_samples, rng, scaled, draw=one_after_the_other, meet=dot_products, result=mean_and_variance):
-    """`result` of the scores that come of `draw` and `meet`."""
+    """Return `result` of the scores that `draw` and `meet` give."""
     return result(meet(*draw(rng, n_samples, d)) / (math.sqrt(d) if scaled else 1.0))
 
 

@@ -1,4 +1,4 @@
-"""softmax: along any axis, and safe for large entries."""
+"""Defines the exercise `softmax`, which works along any axis and is safe for large entries."""
 
 import numpy as np
 import scipy.special
@@ -80,7 +80,7 @@ def cases(case):
 
 
 def shifted(by):
-    """A softmax from whose entries `by(z, axis)` is subtracted, not the maximum along the axis."""
+    """Return a softmax that subtracts `by(z, axis)` from the entries instead of the maximum along the axis."""
     return lambda z, axis=-1: unstable(z - by(z, axis), axis)
 
 

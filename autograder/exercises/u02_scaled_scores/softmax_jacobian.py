@@ -1,4 +1,4 @@
-"""softmax_jacobian: how each weight of a softmax changes with each score."""
+"""Defines the exercise `softmax_jacobian`, which gives the derivative of each softmax weight by each score."""
 
 import numpy as np
 
@@ -9,8 +9,8 @@ from .parts import stable
 def softmax_jacobian(p: Drawn("n", lambda rng, shape, sizes: stable(rng.standard_normal(shape)))) -> Leaf(
     "float array", "the Jacobian"
 ):
-    step = 1e-30j  # so small and imaginary that the difference is the derivative, with nothing rounded away
-    powers = p * np.exp(step * np.eye(len(p)))  # row j: score j raised by the step
+    step = 1e-30j  # so small and imaginary that the difference gives the derivative without rounding
+    powers = p * np.exp(step * np.eye(len(p)))  # row j raises score j by the step
     return (powers / powers.sum(axis=1, keepdims=True)).T.imag / step.imag
 
 
@@ -47,17 +47,17 @@ def products(p):
 
 
 def less_products(diagonal):
-    """`diagonal(p)` on the diagonal, less all products."""
+    """Return `diagonal(p)` on the diagonal, minus all products."""
     return lambda p: np.diag(diagonal(p)) - products(p)
 
 
 def weights_less(part):
-    """The weights on the diagonal, less `part(p)`."""
+    """Return the weights on the diagonal, minus `part(p)`."""
     return lambda p: np.diag(p) - part(p)
 
 
 def in_rows(p):
-    """p in every row."""
+    """Put p into every row."""
     return np.tile(p, (len(p), 1))
 
 

@@ -1,4 +1,4 @@
-"""Unit 3, who may look at whom: masks, masked attention, pairs to train on; a leak detector, packed documents."""
+"""Lists the exercises of unit 3, on masks, masked attention, training pairs, a leak detector and packed documents."""
 
 from ..kit import in_order
 

@@ -1,4 +1,4 @@
-"""The attentions that leaks_future is handed: some look ahead, some do not, and some only seem to."""
+"""Defines the attentions that `leaks_future` gets: some leak, some don't, and some only seem to."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import scipy.special
 from ..kit import DevicePart, black_box
 
 Array = np.ndarray
-#: (Q, K, V) -> output.
+#: Maps (Q, K, V) to the output.
 Attend = Callable[[Array, Array, Array], Array]
 
 
 def asked(attend: Attend, K: Array, V: Array) -> DevicePart:
-    """`attend` as the exercise promises it: it takes finite arrays of these shapes, and answers one call a position."""
+    """Make a black box of `attend` that takes finite arrays of these shapes and answers one call per position."""
     shapes = {"Q": K.shape, "K": K.shape, "V": V.shape}
 
     def check(Q: Array, K: Array, V: Array) -> None:
@@ -32,12 +32,12 @@ def asked(attend: Attend, K: Array, V: Array) -> DevicePart:
 
 
 def in_units(attend: Attend, *powers: int) -> Attend:
-    """`attend` whose output rows are 10 to these powers as large, from the last row backwards and over again."""
+    """Scale the output rows of `attend` by these powers of 10, from the last row backwards, repeating the powers."""
     return lambda Q, K, V: attend(Q, K, V) * 10.0 ** np.resize(powers, (len(Q), 1))[::-1]
 
 
 def looking(seen: Callable[[int, int], Iterable[int]]) -> Attend:
-    """Attention in which query i of n looks at the positions `seen(i, n)` and at nothing else, not even in rounding."""
+    """Return an attention in which query i of n uses only the positions `seen(i, n)`, so not even rounding leaks."""
 
     def attend(Q: Array, K: Array, V: Array) -> Array:
         output = np.zeros((len(Q), V.shape[-1]))
@@ -65,26 +65,26 @@ last_but_one_sees_last = looking(lambda i, n: range(n if i == n - 2 else i + 1))
 
 
 def smeared_values(Q: Array, K: Array, V: Array) -> Array:
-    """Every value is mixed with the one behind it; the weights are causal."""
+    """Mix every value with the next one; the weights are causal."""
     return causal(Q, K, V + 0.5 * _behind(V))
 
 
 def _behind(V: Array) -> Array:
-    """Row i holds row i + 1, and the last one zeros."""
+    """Shift the rows of V up by one and end with zeros."""
     return np.concatenate([V[1:], np.zeros_like(V[:1])])
 
 
 def one_feature(Q: Array, K: Array, V: Array) -> Array:
-    """The second feature alone of each output knows the next value, and only its second feature."""
+    """Leak the next value into the second feature of each output, from the second feature only."""
     output = causal(Q, K, V)
     output[:, 1] += 0.5 * _behind(V)[:, 1]
     return output
 
 
 def subtracted(Q: Array, K: Array, V: Array) -> Array:
-    """Causal, computed as the sum of all less what comes later: rounding is that of the larger sums. Scores are capped.
+    """Compute causal sums as the sum of everything minus the later part, so that rounding is that of the larger sums.
 
-    The two sums run in opposite orders.
+    The scores are capped, and the two sums run in opposite orders.
     """
     powers = np.exp(np.tanh(Q @ K.T / math.sqrt(Q.shape[-1])))
     later = np.triu(powers, 1)
@@ -92,7 +92,7 @@ def subtracted(Q: Array, K: Array, V: Array) -> Array:
 
 
 def masked_after(Q: Array, K: Array, V: Array) -> Array:
-    """Masked after the softmax: later keys change the weights' sum, later values change nothing."""
+    """Mask after the softmax, so that later keys change the sum of the weights but later values change nothing."""
     weights = scipy.special.softmax(Q @ K.T / math.sqrt(Q.shape[-1]), axis=-1)
     return np.stack([weights[i, : i + 1] @ V[: i + 1] for i in range(len(V))])
 
@@ -102,7 +102,7 @@ def later_queries(Q: Array, K: Array, V: Array) -> Array:
 
 
 def rounded(attend: Attend) -> Attend:
-    """`attend` up to relative differences of 1e-14, as another order of summation makes them."""
+    """Change the output of `attend` by relative differences of 1e-14, as another order of summation would."""
 
     def rippled(Q: Array, K: Array, V: Array) -> Array:
         output = attend(Q, K, V)
@@ -116,17 +116,17 @@ rounding, rounded_window = rounded(causal), rounded(window)
 
 
 def faint(Q: Array, K: Array, V: Array) -> Array:
-    """Causal but for some thousandths of the next value."""
+    """Leak a few thousandths of the next value into a causal output."""
     return causal(Q, K, V) + 3e-3 * np.tanh(_behind(V))
 
 
 def lowering(V_0: Array) -> Attend:
-    """Every position loses by how much the next value differs from that of `V_0`: its output only ever falls."""
+    """Lower every output by how much the next value differs from that of `V_0`, so that no change raises it."""
     return lambda Q, K, V: causal(Q, K, V) - _behind(np.abs(V - V_0))
 
 
 def cancelling(V_0: Array) -> Attend:
-    """What the next value adds to the first feature it takes from the second: the mean stays."""
+    """Add the change of the next value to the first feature and subtract it from the second, so that the mean stays."""
 
     def attend(Q: Array, K: Array, V: Array) -> Array:
         output = causal(Q, K, V)

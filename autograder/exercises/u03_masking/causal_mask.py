@@ -1,4 +1,4 @@
-"""causal_mask: every token may look at itself and at those before it."""
+"""Defines the exercise `causal_mask`, in which every token sees itself and all earlier tokens."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def cases(case):
 
 
 def where(allowed):
-    """A mask in which query i may look at key j where `allowed(i, j)`."""
+    """Return a mask in which query i may attend to key j if `allowed(i, j)`."""
     return lambda n: allowed(*np.indices((n, n)))
 
 

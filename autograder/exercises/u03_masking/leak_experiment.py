@@ -1,4 +1,4 @@
-"""What the calls of `attend` that a `leaks_future` made could show."""
+"""Says whether a student's calls of `attend` in `leaks_future` could show the leak."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 from ..kit import Case, DevicePart, Sent, named
 
 NAMES = ("Q", "K", "V")
-#: A row that moves by more than this share of its size leaks; rounding moves it by far less.
+#: A row that changes by more than this share of its size leaks; rounding changes it by far less.
 SHARE = 1e-6
 
 
 @dataclass(frozen=True)
 class Attended:
-    """One call: the arrays that were sent, by name, and what came back."""
+    """Records one call: its arrays by name, and its output."""
 
     sent: Mapping[str, np.ndarray]
     output: np.ndarray
@@ -26,7 +26,7 @@ class Attended:
 
 @dataclass(frozen=True)
 class RowMove:
-    """What two calls show that first differ at a position: how the rows before it move, and by what share at most."""
+    """Describes two calls that first differ at a position: how earlier rows change, and by what share at most."""
 
     first: int
     gap: np.ndarray
@@ -34,7 +34,7 @@ class RowMove:
 
 
 def experiment(case: Case, leaks: Any, answered: Any, sent: Sequence[Sent]) -> str:
-    """Whether any two calls show a leak, and how large it is there."""
+    """Say whether any two calls show a leak, and how large it is."""
     if not isinstance(answered, (bool, np.bool_)) or bool(answered) == leaks:
         return ""
     by_name = [named(each, NAMES) for each in sent]
@@ -52,12 +52,12 @@ def experiment(case: Case, leaks: Any, answered: Any, sent: Sequence[Sent]) -> s
 
 
 def output_of(attend: DevicePart, sent: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The box's answer, from a box of its own."""
+    """Return the answer of the black box to a call, from a new copy of the box."""
     return np.asarray(attend.device.make()[attend.name](**sent), dtype=np.float64)
 
 
 def moved(one: Attended, other: Attended) -> RowMove | None:
-    """None where the queries differ, or no row stands before the change."""
+    """Compare two calls; return None if the queries differ, or if no row comes before the change."""
     if not np.array_equal(one.sent["Q"], other.sent["Q"]):
         return None
     changed = (one.sent["K"] != other.sent["K"]).any(axis=1) | (one.sent["V"] != other.sent["V"]).any(axis=1)
@@ -71,7 +71,7 @@ def moved(one: Attended, other: Attended) -> RowMove | None:
 
 
 def _hidden(calls: Sequence[Attended], moves: Sequence[RowMove]) -> str:
-    """What a comparison may miss: a small unit, and features that move against each other."""
+    """Say what a comparison may miss: small outputs, or features that change in opposite directions."""
     largest = max(float(np.abs(each.output).max()) for each in calls)
     if largest < 1e-3:
         return f" The largest number in the outputs is only {largest:.0e}."
@@ -82,7 +82,7 @@ def _hidden(calls: Sequence[Attended], moves: Sequence[RowMove]) -> str:
 
 
 def _kept(calls: Sequence[Attended]) -> str:
-    """What the changed keys and values have in common with those that came in."""
+    """Say what the changed keys and values have in common with the original ones."""
     first, *others = (each.sent for each in calls)
     words = {"K": "keys", "V": "values"}
     same = [words[name] for name in words if all(np.array_equal(each[name], first[name]) for each in others)]

@@ -1,4 +1,4 @@
-"""leaks_future: whether any output of a given attention depends on keys or values that come later."""
+"""Defines the exercise `leaks_future`, which tests whether an attention's outputs depend on later keys or values."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ from .leak_experiment import experiment
 
 
 def leaks_future(attend, Q: normal("n d_k"), K: normal("n d_k"), V: normal("n d_v")) -> Leaf("bool", "the answer"):
-    """Behind every position all later keys and values become others, in one call.
+    """Change all later keys and values in one call, for every position in turn.
 
-    Rounding moves a row by 1e-14 of its size, a leak by a thousandth or more: any share between is right.
+    Rounding changes a row by 1e-14 of its size and a leak by a thousandth or more, so any threshold between is correct.
     """
     rng = np.random.default_rng(0)
     before = np.asarray(attend(Q, K, V))
@@ -26,7 +26,7 @@ def leaks_future(attend, Q: normal("n d_k"), K: normal("n d_k"), V: normal("n d_
 
 
 def moves(after, before, share=1e-6):
-    """Whether a row changes by more than this share of its size."""
+    """Return whether a row changes by more than this share of its size."""
     size = np.maximum(np.abs(after), np.abs(before)).max(axis=1, keepdims=True, initial=0)
     return bool((np.abs(after - before) > share * size).any())
 
@@ -60,7 +60,7 @@ def cases(case):
         drawn["attend"] = asked(attend, drawn["K"], drawn["V"])
         layout = {"K": by_columns, "V": by_columns} if at % 3 == 2 else None
         yield case(criterion, label, **drawn, layout=layout)
-        if attend is attentions.causal:  # the same shapes again: whoever keeps an earlier output now sees a change
+        if attend is attentions.causal:  # the same shapes again, which exposes code that keeps an earlier output
             drawn |= {name: np.ascontiguousarray(drawn[name][::-1]) for name in "QKV"}
             yield case(criterion, f"{label}, other numbers", **drawn)
     for label, made in (
@@ -112,9 +112,9 @@ def detect(
     changed=lambda seen: slice(seen, None),
     compared=lambda seen: slice(0, seen),
 ):
-    """Whether, for any `seen` in splits(n), new rows changed(seen) of the named arrays move the rows compared(seen).
+    """Return whether new rows changed(seen) of the named arrays alter rows compared(seen), for any seen in splits(n).
 
-    change: which arrays are changed together; with a comma they are changed one after the other.
+    change: the arrays that are changed together; groups separated by commas are changed one after another.
     """
     rng = np.random.default_rng(7)
     before = np.asarray(attend(Q, K, V))

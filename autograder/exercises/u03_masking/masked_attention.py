@@ -1,4 +1,4 @@
-"""masked_attention: scores, masked softmax and the mixture of values, for any number of leading axes."""
+"""Defines the exercise `masked_attention`, which applies a masked softmax for any number of leading axes."""
 
 import math
 
@@ -92,7 +92,7 @@ def cases(case):
 
 
 def extreme(case):
-    """Arguments such that one score in each row is 1e4 or -1e4, the others smaller, and the scores."""
+    """Return arguments with one score of 1e4 or -1e4 in each row and smaller others, and these scores."""
     drawn = case.draw()
     scores = drawn["Q"] @ drawn["K"].T / math.sqrt(drawn["d_k"])
     stretch = 1e4 / np.abs(scores).max(axis=-1, keepdims=True)
@@ -101,13 +101,13 @@ def extreme(case):
 
 
 def attend(Q, K, V, mask, *, over=lambda Q, K, V: Q.shape[-1], weigh=over_allowed):
-    """Masked attention with scores divided by the root of `over(Q, K, V)`, and weights by `weigh(scores, mask)`."""
+    """Apply masked attention with scores over the root of `over(Q, K, V)` and weights `weigh(scores, mask)`."""
     weights = weigh(Q @ np.swapaxes(K, -1, -2) / math.sqrt(over(Q, K, V)), mask)
     return weights @ V, weights
 
 
 def with_keys(turn):
-    """Attention whose keys are transposed by `turn`."""
+    """Return an attention whose keys are transposed by `turn`."""
 
     def whole(Q, K, V, mask):
         weights = over_allowed(Q @ turn(K) / math.sqrt(Q.shape[-1]), mask)
@@ -117,12 +117,12 @@ def with_keys(turn):
 
 
 def masked_as(change):
-    """Attention under another mask, `change(causal, mask)`."""
+    """Return an attention that uses the mask `change(causal, mask)`."""
     return lambda Q, K, V, mask: attend(Q, K, V, change(np.tri(Q.shape[-2], K.shape[-2], dtype=bool), mask))
 
 
 def from_results(change):
-    """Of right results, and of those without a mask, the tuple `change(output, weights, unmasked output, …)`."""
+    """Return the tuple `change(output, weights, unmasked output, unmasked weights)`, made from correct results."""
     return lambda Q, K, V, mask: change(*attend(Q, K, V, mask), *attend(Q, K, V, np.ones((), bool)))
 
 

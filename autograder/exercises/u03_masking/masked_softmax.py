@@ -1,4 +1,4 @@
-"""masked_softmax: the softmax over the last axis, among the allowed keys only."""
+"""Defines the exercise `masked_softmax`, which takes the softmax of the allowed keys along the last axis."""
 
 import numpy as np
 import scipy.special
@@ -47,7 +47,7 @@ def cases(case):
     rng = case.rng
     yield case("values", "a matrix of scores")
     drawn = case.draw()
-    for row, allowed in zip(drawn["scores"], drawn["mask"], strict=True):  # neither means “masked”
+    for row, allowed in zip(drawn["scores"], drawn["mask"], strict=True):  # 0 doesn't mean “masked”
         row[[rng.choice(np.flatnonzero(allowed)), rng.choice(np.flatnonzero(~allowed))]] = 0
     yield case("values", "exact zeros among the scores", **drawn)
     batch = {"scores": normal("B n m")}
@@ -114,7 +114,7 @@ def cases(case):
 
 
 def quarters(numbers):
-    """Four times as large, and whole quarters, so that float32 keeps them beside 1e4."""
+    """Round to whole quarters, so that float32 represents them exactly even next to 1e4."""
     return np.round(4 * numbers) / 4
 
 

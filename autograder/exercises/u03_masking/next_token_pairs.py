@@ -1,4 +1,4 @@
-"""next_token_pairs: every token but the last, with the token that follows it."""
+"""Defines the exercise `next_token_pairs`, which pairs every token but the last with the next token."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from ..kit import Drawn, Leaf, by_columns, exercise
 
 
 def different(rng, shape, sizes):
-    """Rows of different tokens, so that no shift looks like another."""
+    """Draw rows of different tokens, so that no two shifts look alike."""
     return np.stack([rng.permutation(50)[: shape[1]] for _ in range(shape[0])])
 
 

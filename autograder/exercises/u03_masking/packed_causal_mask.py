@@ -1,4 +1,4 @@
-"""packed_causal_mask: several documents in one row, each of which sees its own past and counts its own tokens."""
+"""Defines the exercise `packed_causal_mask`, for rows of several documents with their own past and positions."""
 
 import numpy as np
 
@@ -9,26 +9,26 @@ Array = np.ndarray
 
 
 def names(rng, count):
-    """Different ids in no order, so that neither their size nor their order says anything."""
+    """Draw different ids in random order, so that neither their size nor their order carries information."""
     return rng.permutation(np.arange(2, 60))[:count]
 
 
 def one_behind_the_other(rng, shape, sizes):
-    """Rows of whole documents of 1 to 4 tokens, the first of 2 or more; all rows draw from the same few ids."""
+    """Draw rows of whole documents of 1 to 4 tokens, the first of 2 or more; all rows use the same few ids."""
     n = shape[1]
     pool = names(rng, n)
     rows = np.empty(shape, np.int64)
     for row in rows:
         lengths = [*rng.integers(2, 5, 2), *rng.integers(1, 5, n)]
         row[:] = np.repeat(rng.permutation(pool), lengths[:n])[:n]
-        if row[0] < row[-1]:  # ids that fall: a later document does not have the larger id
+        if row[0] < row[-1]:  # so that ids fall, and a later document doesn't have the larger id
             low, high = row[0], row[-1]
             row[:] = np.select([row == low, row == high], [high, low], row)
     return rows
 
 
 def interrupted(rng, shape, sizes):
-    """Rows in which three documents take turns; the first one always comes back behind the second."""
+    """Draw rows in which three documents alternate; the first one always continues after the second."""
     n = shape[1]
     rows = np.empty(shape, np.int64)
     for row in rows:
@@ -43,7 +43,7 @@ def packed_causal_mask(
     Leaf("bool array", "the mask"),
     Leaf("int array", "the positions"),
 ):
-    """Document by document: a small triangle for each, written into the places that it has in its row."""
+    """Write a small triangle for each document into the positions that it has in its row."""
     B, n = document_ids.shape
     mask, positions = np.zeros((B, n, n), bool), np.zeros((B, n), int)
     for b, row in enumerate(document_ids):
@@ -110,23 +110,23 @@ def single_tokens(rng, shape, sizes):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The mistakes: a mask from pairs (i, j) and positions from a mask
+# The mistakes, which make a mask from pairs (i, j) and positions from a mask
 
 
 def pairs(ids: Array) -> tuple[Array, Array]:
-    """(is j no later than i, have i and j the same id)."""
+    """Return whether j is no later than i, and whether i and j have the same id."""
     i, j = np.indices((ids.shape[1],) * 2)
     return j <= i, ids[:, :, None] == ids[:, None, :]
 
 
 def runs(ids: Array) -> Array:
-    """A number for each stretch of equal ids: whatever is interrupted begins anew."""
+    """Number each run of equal ids, so that an interrupted document gets a new number."""
     new = np.diff(ids, axis=1, prepend=ids[:, :1]) != 0
     return np.cumsum(new, axis=1)
 
 
 def with_positions(of):
-    """The right mask with the positions `of(ids, mask, positions)`."""
+    """Return the correct mask with the positions `of(ids, mask, positions)`."""
 
     def wrong(ids):
         mask, positions = packed_causal_mask(ids)

@@ -1,4 +1,4 @@
-"""padding_mask: which keys of each sequence are real tokens."""
+"""Defines the exercise `padding_mask`, which says which keys of each sequence are real tokens."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from ..kit import Drawn, Leaf, exercise, strided
 
 
 def unsorted(rng, shape, sizes):
-    """Lengths of 1 to m - 1: at least two of them differ, they are not sorted, and the first is not the longest."""
+    """Draw unsorted lengths of 1 to m - 1, of which at least two differ and the first is not the longest."""
     m = sizes["m"]
     lengths = rng.integers(1, m, shape)
     lengths[:3] = rng.permutation(np.arange(1, m - 1))[:3]
@@ -47,7 +47,7 @@ def cases(case):
 
 
 def where(allowed):
-    """A mask in which a sequence of some length may be looked at in column j where `allowed(j, length, m)`."""
+    """Return a mask that allows column j of a sequence if `allowed(j, length, m)`."""
     return lambda lengths, m: allowed(np.arange(m), lengths[:, None], m)
 
 

@@ -1,4 +1,4 @@
-"""What the two masked exercises share: masks of their cases, and slips on the way from scores to weights."""
+"""Provides masks for cases, and wrong softmaxes, that both exercises with masked scores share."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 from ..kit import Drawn
 
 Array = np.ndarray
-#: (scores, mask) -> weights.
+#: Maps (scores, mask) to weights.
 Weigh = Callable[[Array, Array], Array]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Masks
 
-#: A mask (n, 1) that silences all queries but two.
+#: A mask (n, 1) that blocks all queries but two.
 TWO_QUERIES = Drawn("n 1", lambda rng, shape, sizes: rng.permutation(np.arange(shape[0]) < 2)[:, None])
 
 
 def padding(shortest: int, spare: int) -> Drawn:
-    """A padding mask (B, 1, m) of sequences among which one is `shortest` long, and one lacks `spare` tokens."""
+    """Draw a padding mask (B, 1, m) with one sequence of length `shortest` and one with `spare` tokens of padding."""
 
     def make(rng: np.random.Generator, shape: tuple[int, ...], sizes: object) -> Array:
         batch, _, m = shape
@@ -36,23 +36,23 @@ def padding(shortest: int, spare: int) -> Drawn:
 
 
 def softmax(z: Array) -> Array:
-    """The stable softmax without a mask."""
+    """Return the stable softmax without a mask."""
     with np.errstate(all="ignore"):
         powers = np.exp(z - z.max(axis=-1, keepdims=True))
         return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def filled(fill: float) -> Weigh:
-    """A softmax of scores whose hidden ones were replaced by `fill`."""
+    """Return a softmax of the scores with the hidden ones replaced by `fill`."""
     return lambda scores, mask: softmax(np.where(mask, scores, fill))
 
 
 def silent(weigh: Weigh) -> Weigh:
-    """`weigh` with zeros for rows where nothing is allowed."""
+    """Return `weigh` with zeros in rows where nothing is allowed."""
     return lambda scores, mask: np.where(np.any(mask, axis=-1, keepdims=True), weigh(scores, mask), 0)
 
 
-#: As it is right, for mistakes that lie elsewhere.
+#: The correct weights, for mistakes in other steps.
 over_allowed = silent(filled(-np.inf))
 
 
@@ -67,7 +67,7 @@ def renormalised(scores: Array, mask: Array) -> Array:
 
 
 def over_own_sum(powers: Array) -> Array:
-    """Rows divided by their sums, but for rows of zeros."""
+    """Divide rows by their sums, except rows of zeros."""
     total = powers.sum(axis=-1, keepdims=True)
     return powers / np.where(total == 0, 1, total)
 

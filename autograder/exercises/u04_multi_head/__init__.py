@@ -1,4 +1,4 @@
-"""Unit 4, several attentions side by side: heads split and merged, attention in batches, what each head writes."""
+"""Lists the exercises of unit 4, on splitting and merging heads, batched attention, and each head's contribution."""
 
 from ..kit import in_order
 

@@ -1,4 +1,4 @@
-"""bmm_attention: N attentions at once, by batched matrix products."""
+"""Defines the exercise `bmm_attention`, which computes N attentions at once by batched matrix products."""
 
 import math
 from functools import partial
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from .. import attention_parts as parts
 from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, random_mask, strided, with_a_row_of_zeros
 
-#: How far float16 may carry sums of a few terms.
+#: The error that float16 may cause in sums of a few terms.
 HALF = 0.02
 
 
@@ -64,7 +64,7 @@ def cases(case):
     drawn = case.draw(d_k=4, mask=own)
     Q, K, low = drawn["Q"], drawn["K"], drawn.pop("mask")
     Q[:], K[:] = np.round(Q * 4) / 4, np.sign(K) * 5e3
-    K[:, 0], low[:, 0] = -5e3 * np.sign(Q[:, 0]), np.arange(drawn["m"]) == 0  # all that query 0 may see scores low
+    K[:, 0], low[:, 0] = -5e3 * np.sign(Q[:, 0]), np.arange(drawn["m"]) == 0  # query 0 may see only low scores
     yield pose("edge cases", "scores around ±10,000", **drawn, rtol=1e-6)
     yield pose("edge cases", "scores around ±10,000 under a mask", **drawn, mask=low, rtol=1e-6)
     apart = {"Q": queries_first, "K": strided, "V": by_columns}
@@ -76,7 +76,7 @@ def cases(case):
     yield pose("edge cases", "a mask (N, n, 1): all keys or none", mask=by_query)
     drawn = case.draw(mask=empty)
     yield pose("masks", "a mask, float16", **drawn, dtype=np.float16, rtol=HALF)
-    drawn["mask"] = random_mask(case.rng, *drawn["mask"].shape)  # of the same shape, and another
+    drawn["mask"] = random_mask(case.rng, *drawn["mask"].shape)  # another mask of the same shape
     drawn["Q"][:, 0], drawn["mask"][:, 0] = 0.0, True
     apart = {"mask": strided}
     yield pose("edge cases", "a mask, and a query of zeros that may attend to all", **drawn, layout=apart)

@@ -1,4 +1,4 @@
-"""diagnose: which of thirteen layers a box holds, from one call."""
+"""Defines the exercise `diagnose`, which finds out from one call which of thirteen layers a black box contains."""
 
 import itertools
 
@@ -26,20 +26,20 @@ def cases(case):
         *itertools.product(["the heads"], ["heads_not_by_columns", "one_head_for_all"] * 2),
         *itertools.product(["rare ones"], ["not_stabilised", "masked_by_a_number", "window_of_8"] * 2),
     ]
-    for at in case.rng.permutation(len(asked)):  # whoever counts calls learns nothing
+    for at in case.rng.permutation(len(asked)):  # so that code that counts its calls learns nothing
         criterion, name = asked[at]
         box = black_box(line_up(name, case.rng), check, CALLS)
         yield case(criterion, SUSPECTS[name], attend=box)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Experiments, and what each suspect would answer
+# Experiments, and the output of each suspect
 
 
 def experiment(*, B=2, n=10, d_model=7, h=3, d_head=2, causal=True, size=1.0, deep=150.0, prepare=None):
-    """The arguments of one call: scores of order 1 in the first sequence, and far below 0 in the second.
+    """Return the arguments of one call, with scores of order 1 in the first sequence and far below 0 in the second.
 
-    The last feature of X is `deep` in the second sequence, and 0 in the first; it counts for every query, and against
+    The last feature of X is 0 in the first sequence and `deep` in the others; it counts for every query and against
     every key.
     """
     generator = torch.Generator().manual_seed(0)
@@ -57,7 +57,7 @@ def experiment(*, B=2, n=10, d_model=7, h=3, d_head=2, causal=True, size=1.0, de
 
 
 def expected(name, X, W_Q, W_K, W_V, W_O, n_heads, causal):
-    """What the suspect of this name returns, by torch's own attention wherever that can be asked for it."""
+    """Return the output of the suspect of this name, from torch's own attention wherever possible."""
     _, n, d_model = X.shape
     h = 1 if name == "one_head_for_all" else n_heads
     by_reshape = name == "heads_not_by_columns"
@@ -85,7 +85,7 @@ def expected(name, X, W_Q, W_K, W_V, W_O, n_heads, causal):
 
 
 def near(one, other, tolerance=1e-6):
-    """Whether two outputs have NaN and infinity in the same rows, and agree in all others."""
+    """Return whether two outputs have NaN and infinity in the same rows, and agree in all others."""
     whole = other.isfinite().all(-1)
     if not torch.equal(one.isfinite().all(-1), whole):
         return False
@@ -93,7 +93,7 @@ def near(one, other, tolerance=1e-6):
 
 
 def hunt(attend, experiments, names=tuple(SUSPECTS), tolerance=1e-6):
-    """The first of `names` whose output is the box's in every experiment; no more are made once one name is left.
+    """Return the first of `names` whose output equals the box's in every experiment; stop when one name is left.
 
     experiments: keyword arguments of `experiment`.
     """
@@ -108,11 +108,11 @@ def hunt(attend, experiments, names=tuple(SUSPECTS), tolerance=1e-6):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Experiments that do not tell
+# Experiments that can't tell the suspects apart
 
 
 def only_whole_outputs(attend):
-    """The nearest, where a difference that is NaN is nearer than none."""
+    """Return the nearest suspect, where a difference of NaN counts as infinite."""
     inputs = experiment()
     found = attend(*inputs)
     far = {name: float((found - expected(name, *inputs)).abs().nan_to_num(torch.inf).max()) for name in SUSPECTS}
@@ -132,7 +132,7 @@ def one_matrix(X, W_Q, W_K, W_V, W_O):
 
 
 def only_first_head(X, *weights):
-    """All but the first two columns of W_Q, W_K and W_V, and rows of W_O, are 0: two heads, each two wide."""
+    """Keep only the first head of width 2, by zeros in all other columns of W_Q, W_K and W_V and rows of W_O."""
     *W_QKV, W_O = (W.clone() for W in weights)
     for W in (*W_QKV, W_O.T):
         W[:, 2:] = 0

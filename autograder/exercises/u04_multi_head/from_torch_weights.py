@@ -1,4 +1,4 @@
-"""from_torch_weights: the weights of nn.MultiheadAttention in the convention of this course."""
+"""Defines the exercise `from_torch_weights`, which converts nn.MultiheadAttention's weights to this course's layout."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from ..kit import Leaf, by_columns, distinct, exercise, normal, strided
 def from_torch_weights(
     in_proj_weight: normal("3*d_model d_model"), out_proj_weight: normal("d_model d_model")
 ) -> tuple(Leaf("float array", name) for name in ("W_Q", "W_K", "W_V", "W_O")):
-    """Read off by applying nn.Linear's own rule to the unit vectors."""
+    """Apply nn.Linear's own rule to the unit vectors."""
     unit = torch.eye(in_proj_weight.shape[1], dtype=in_proj_weight.dtype)
     projected = F.linear(unit, in_proj_weight)
     W_Q, W_K, W_V = projected.split(in_proj_weight.shape[1], dim=1)

@@ -1,4 +1,4 @@
-"""head_contributions: what each head alone writes back into the tokens."""
+"""Defines the exercise `head_contributions`, which gives what each head by itself adds to the tokens."""
 
 import torch
 
@@ -46,7 +46,7 @@ def in_blocks(W_O, n_heads):
 
 
 def written(X, W_Q, W_K, W_V, W_O, n_heads, mask=None, *, cut=in_blocks, after=lambda out: out, **slips):
-    """The contributions with slips. `cut` makes (h, d_head, d_model) of W_O, `after` changes the result."""
+    """Return the contributions with slips. `cut` turns W_O into (h, d_head, d_model); `after` changes the result."""
     return after(each_head(X, W_Q, W_K, W_V, n_heads, mask, **slips) @ cut(W_O, n_heads))
 
 

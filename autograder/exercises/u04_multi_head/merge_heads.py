@@ -1,4 +1,4 @@
-"""merge_heads: the heads' outputs side by side, along the features."""
+"""Defines the exercise `merge_heads`, which concatenates the heads' outputs along the features."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""multi_head_attention: the whole layer, from tokens to what all heads write back, with b_O."""
+"""Defines the exercise `multi_head_attention`, the whole layer from tokens to output, with b_O."""
 
 import torch
 
@@ -42,7 +42,7 @@ def plain(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
 
 
 def layer(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None, *, keep=lambda heads: heads, **slips):
-    """The layer with slips. `keep` changes the heads' outputs (B, h, n, d_head)."""
+    """Apply the layer with slips. `keep` changes the heads' outputs (B, h, n, d_head)."""
     heads = each_head(X, W_Q, W_K, W_V, n_heads, mask, **slips)
     return parts.merge(keep(heads)) @ W_O + b_O
 
@@ -52,7 +52,7 @@ def bias_per_head(X, W_Q, W_K, W_V, W_O, b_O, n_heads, *mask):
 
 
 def last_alone(heads):
-    """The outputs of the last head, with zeros for all others."""
+    """Return the outputs of the last head, with zeros for all others."""
     kept = torch.zeros_like(heads)
     kept[:, -1] = heads[:, -1]
     return kept

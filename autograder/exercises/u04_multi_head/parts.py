@@ -1,4 +1,4 @@
-"""What multi_head_attention and head_contributions share: their cases, the heads' outputs, and slips on that way."""
+"""Provides cases and head outputs with slips for `multi_head_attention` and `head_contributions`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from ..kit import (
 
 CAUSAL = Drawn("n n", lambda rng, shape, sizes: np.tri(*shape, dtype=bool))
 
-#: What sizes are drawn from; h·d_head is never d_model.
+#: Sizes are drawn from these; h·d_head is never d_model.
 SIZES = range(2, 7)
 RANGES = {"d_model": range(7, 13)}
 
 
 def layer_cases(case: Cases) -> Iterator[Case]:
-    """Cases of a function of X, W_Q, W_K, W_V, W_O, perhaps b_O, n_heads and a mask in which each query sees a key."""
+    """Yield cases for a function of X, W_Q, W_K, W_V, W_O, maybe b_O, n_heads and a mask without empty rows."""
     for _ in range(2):
         yield case("values", "{h} heads of {d_head}, d_model = {d_model}, no mask")
     yield case("values", "float32", dtype=np.float32)
@@ -64,7 +64,7 @@ def layer_cases(case: Cases) -> Iterator[Case]:
     yield case("values", "float16", **drawn, dtype=np.float16, rtol=0.05)
     drawn = case.draw(B="h", mask=mask("1 h n n"))
     yield case("masks", "float32, and a mask (1, h, n, n) with as many sequences as heads", **drawn, dtype=np.float32)
-    drawn["mask"] = random_mask(case.rng, *drawn["mask"].shape)  # of the same shape, and another
+    drawn["mask"] = random_mask(case.rng, *drawn["mask"].shape)  # another mask of the same shape
     yield case("gradients", "gradients under a mask", **drawn, gradient=True)
 
 
@@ -79,7 +79,7 @@ def each_head(
     one_mask: bool = False,
     **slips: Any,
 ) -> Tensor:
-    """(B, h, n, d_head): every head's output, before W_O, with slips."""
+    """Return every head's output (B, h, n, d_head), before W_O, with slips."""
     Q, K, V = (parts.split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
     if mask is not None and one_mask:
         mask = mask.broadcast_to(X.shape[0], n_heads, X.shape[1], X.shape[1])[:, :1]

@@ -1,4 +1,4 @@
-"""split_heads: the columns shared out among the heads, which get an axis of their own."""
+"""Defines the exercise `split_heads`, which divides the columns among the heads and gives heads their own axis."""
 
 import numpy as np
 import torch
@@ -33,16 +33,16 @@ def cases(case):
     yield case("edge cases", "a single token (n = 1)", n=1)
     yield case("edge cases", "one head", h=1)
     yield case("edge cases", "heads one number wide", d_head=1)
-    # Neither number is written inside the other: the message must name both.
+    # Neither number contains the other's digits, because the message must name both.
     odd = [(width, h) for width in range(20, 40) for h in (3, 4, 6, 7) if width % h and str(h) not in str(width)]
-    for width, h in (*case.rng.choice(odd, 2).tolist(), (12, 5), (5, 7)):  # torch.chunk makes four equal parts of 12
+    for width, h in (*case.rng.choice(odd, 2).tolist(), (12, 5), (5, 7)):  # torch.chunk cuts 12 into four equal parts
         error = Raises("ValueError", (str(width), str(h)))
         label = f"{h} heads that do not divide a width of {width}"
         yield case("errors", label, X=normal(f"2 3 {width}"), n_heads=h, raises=error)
 
 
 def checked(split):
-    """A wrong split that raises the right error."""
+    """Return a wrong split that raises the correct error."""
 
     def wrong(X, n_heads):
         split_heads(X, n_heads)

@@ -1,4 +1,4 @@
-"""What the one call that a `diagnose` made of its box could show."""
+"""Says whether a student's one call of the black box in `diagnose` could tell two suspects apart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .suspects import SUSPECTS
 
 
 def told_by(expected: Callable[..., torch.Tensor]) -> Callable[[Case, Any, Any, Sequence[Sent]], str]:
-    """An `experiment`. expected: what the suspect of a name returns: expected(name, X, W_Q, …, n_heads, causal)."""
+    """Return an `experiment`; expected(name, X, W_Q, …, n_heads, causal) is the output of the suspect `name`."""
     names = list(inspect.signature(expected).parameters)[1:]
 
     def experiment(case: Case, suspect: Any, answered: Any, sent: Sequence[Sent]) -> str:
@@ -36,7 +36,7 @@ def told_by(expected: Callable[..., torch.Tensor]) -> Callable[[Case, Any, Any, 
 
 
 def _of_call(X: Any, W_Q: Any, W_K: Any, W_V: Any, W_O: Any, n_heads: int, causal: Any) -> str:
-    """The sizes of a call, and how large its scores are, in its own words."""
+    """Say the sizes of a call and how large its scores are."""
     (B, n, d_model), d_head = X.shape, W_Q.shape[1] // n_heads
     Q, K = ((X @ W).unflatten(-1, (n_heads, -1)).transpose(1, 2) for W in (W_Q, W_K))
     scores = Q @ K.mT / d_head**0.5

@@ -1,4 +1,4 @@
-"""What may sit in a box of `diagnose`: thirteen layers, one of them right, each in many disguises."""
+"""Computes the thirteen layers that a box of `diagnose` may contain, one of them correct, each in many disguises."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..kit import refuse_unlike
 
-#: Name -> what a student reads when it was not found.
+#: Maps each name to the words that a student reads if the suspect wasn't found.
 SUSPECTS = {
     "right": "a correct layer",
     "not_scaled": "scores that are not divided",
@@ -26,22 +26,22 @@ SUSPECTS = {
     "masked_by_a_number": "forbidden scores of -10,000",
     "window_of_8": "a window of eight keys",
 }
-#: What the scores of forbidden pairs are in one of them, and how many keys a query sees in another.
+#: The scores of forbidden pairs in `masked_by_a_number`, and the number of keys that a query sees in `window_of_8`.
 FORBIDDEN_SCORE, WINDOW = -1e4, 8
-#: How large a number, how many of them in X, and how many products of queries and keys a box takes.
+#: A box takes numbers up to LARGEST, at most ENTRIES of them in X, and at most MOST products of queries and keys.
 LARGEST, ENTRIES, MOST = 1e6, 20_000, 200_000
 
 
 @dataclass(frozen=True)
 class Disguise:
-    """Ways to compute that change nothing but the rounding.
+    """Chooses ways to compute that change only the rounding.
 
-    alone: one sequence of the batch after the other.
+    alone: process one sequence of the batch after another.
     scales: which of "scores", "queries", "keys" and "weights" is divided.
-    summed: every head's share is projected and added, not concatenated.
-    by_sums: sums of products in place of matrix products.
-    keys_first: scores are held as (…, keys, queries).
-    backwards: the tokens are held in reverse order.
+    summed: project each head and add the results instead of concatenating the heads.
+    by_sums: use sums of products instead of matrix products.
+    keys_first: store scores as (…, keys, queries).
+    backwards: process the tokens in reverse order.
     """
 
     alone: bool = False
@@ -59,9 +59,9 @@ def disguise(rng: np.random.Generator) -> Disguise:
 
 
 def line_up(name: str, rng: np.random.Generator) -> Callable[..., np.ndarray]:
-    """The layer `name`, disguised. Every call computes all of them, so that its time does not hang on the name.
+    """Return the layer `name`, disguised. Every call computes all layers, so that its time doesn't depend on the name.
 
-    The last digits ripple: whoever takes the nearest of several that agree to rounding is not right by luck.
+    The last digits are perturbed, so that picking the nearest of several suspects that agree to rounding doesn't help.
     """
     worn = {suspect: disguise(rng) for suspect in SUSPECTS}
     phase = rng.uniform(0, 7)
@@ -77,7 +77,7 @@ def line_up(name: str, rng: np.random.Generator) -> Callable[..., np.ndarray]:
 
 
 def layer(X, W_Q, W_K, W_V, W_O, n_heads, causal, *, name="right", worn=Disguise()) -> np.ndarray:
-    """(B, n, d_model), as the suspect of this name computes it."""
+    """Return the output (B, n, d_model) as the suspect of this name computes it."""
     if worn.alone and len(X) > 1:
         return np.concatenate([layer(x[None], W_Q, W_K, W_V, W_O, n_heads, causal, name=name, worn=worn) for x in X])
     B, n, d_model = X.shape
@@ -111,7 +111,7 @@ def layer(X, W_Q, W_K, W_V, W_O, n_heads, causal, *, name="right", worn=Disguise
 
 
 def scores_of(Q, K, worn: Disguise) -> np.ndarray:
-    """(B, h, queries, keys), or with the keys first."""
+    """Return scores (B, h, queries, keys), or (B, h, keys, queries) if `worn.keys_first`."""
     first, second = (K, Q) if worn.keys_first else (Q, K)
     if worn.by_sums:
         return (first[..., :, None, :] * second[..., None, :, :]).sum(-1)
@@ -119,7 +119,7 @@ def scores_of(Q, K, worn: Disguise) -> np.ndarray:
 
 
 def weigh(scores, seen, name: str, worn: Disguise) -> np.ndarray:
-    """Weights, laid out as the scores are."""
+    """Return weights in the layout of the scores."""
     keys = -2 if worn.keys_first else -1
     over = -3 - keys if name == "softmax_over_queries" else keys
     seen = seen.T if worn.keys_first else seen
@@ -131,13 +131,13 @@ def weigh(scores, seen, name: str, worn: Disguise) -> np.ndarray:
 
 
 def mixed(weights, V, worn: Disguise) -> np.ndarray:
-    """The values in the shares of the weights."""
+    """Return the weighted sums of the values."""
     weights = np.swapaxes(weights, -1, -2) if worn.keys_first else weights
     return (weights[..., None] * V[..., None, :, :]).sum(-2) if worn.by_sums else weights @ V
 
 
 def check(X: Any, W_Q: Any, W_K: Any, W_V: Any, W_O: Any, n_heads: Any, causal: Any) -> None:
-    """Raises ValueError, in the same words for every box, for what is no input of a layer."""
+    """Raise ValueError, in the same words for every box, for invalid inputs of a layer."""
     refuse_unlike("X", X, (-1, -1, -1), ENTRIES)
     refuse_unlike("W_Q", W_Q, (X.shape[-1], -1))
     width = W_Q.shape[1]

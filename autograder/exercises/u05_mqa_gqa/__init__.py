@@ -1,4 +1,4 @@
-"""Unit 5, sharing keys and values: grouped and multi-query attention, the cache, steps of one token and of several."""
+"""Lists the exercises of unit 5, on grouped-query and multi-query attention, the KV cache, and decoding with it."""
 
 from ..kit import in_order
 

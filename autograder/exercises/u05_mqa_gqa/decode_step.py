@@ -1,4 +1,4 @@
-"""decode_step: one new token, which attends to the cached keys and values and to its own."""
+"""Defines the exercise `decode_step`, in which one new token attends to the cached keys and values and to its own."""
 
 import numpy as np
 import torch
@@ -84,7 +84,7 @@ ALL, NEW = slice(None), slice(-1, None)
 
 
 def step(x, cache, W_Q, W_K, W_V, W_O, h, g, *, seen=ALL, share=in_groups, **slips):
-    """A step with slips. seen: the tokens that are attended to."""
+    """Take a step with slips. seen: the tokens that the new token attends to."""
     Q, *new = split(x @ W_Q, h), split(x @ W_K, g), split(x @ W_V, g)
     K, V = (torch.cat(pair, 2) for pair in zip(cache, new, strict=True))
     read = (share(one[:, :, seen], h // g) for one in (K, V))
@@ -93,7 +93,7 @@ def step(x, cache, W_Q, W_K, W_V, W_O, h, g, *, seen=ALL, share=in_groups, **sli
 
 
 def gives(result):
-    """A right step that gives `result(x, out, K, V)` back."""
+    """Return a correct step whose result becomes `result(x, out, K, V)`."""
 
     def wrong(x, cache, *rest):
         out, kept = decode_step(x, cache, *rest)

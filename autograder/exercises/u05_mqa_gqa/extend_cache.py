@@ -1,4 +1,4 @@
-"""extend_cache: several new tokens at once, each of which sees the cached ones and the new ones up to itself."""
+"""Defines the exercise `extend_cache`, in which new tokens see the cache and the new tokens up to themselves."""
 
 import numpy as np
 import torch
@@ -55,7 +55,7 @@ def plain(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
     return out, (K, V)
 
 
-#: Three query heads or more share a head of keys, so that keys and values side by side are still no copy for each.
+#: Three or more query heads share a key/value head, so that K and V together are smaller than a copy per query head.
 WIDE = ({"h": 6, "g": 2}, {"h": 8, "g": 2}, {"h": 9, "g": 3}, {"h": 5, "g": 1})
 
 
@@ -101,7 +101,7 @@ LONG = "intermediate tensors for {n_new} tokens after {t}"
 
 
 def too_large(case, arrays):
-    """Is a tensor made on the way as large as a copy of the keys for every query head, or as a table of all tokens?"""
+    """Return a message if an intermediate tensor is as large as keys copied for every query head or as a full table."""
     if case.criterion == "a long cache":
         m = case.sizes["t"] + case.sizes["n_new"]
         square = next((array for array in arrays if array.size >= m * m), None)
@@ -126,11 +126,11 @@ def too_large(case, arrays):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The mistakes
+# Known mistakes
 
 
 def below(n_new, t, shift=0):
-    """(n_new, t + n_new): row r sees the columns up to t + r + shift."""
+    """Return a mask (n_new, t + n_new) in which row r sees the columns up to t + r + shift."""
     return torch.ones(n_new, t + n_new, dtype=torch.bool).tril(t + shift)
 
 
@@ -139,7 +139,7 @@ def top_left(n_new, t):
 
 
 def last_rows(n_new, t):
-    """Right, and cut out of the table of all tokens."""
+    """Cut the correct mask out of the full mask of all tokens."""
     return below(t + n_new, 0)[t:]
 
 
@@ -148,29 +148,29 @@ def not_the_oldest(n_new, t):
 
 
 def not_the_past(n_new, t):
-    """The new tokens among themselves."""
+    """Let the new tokens see only new tokens."""
     return below(n_new, t) & (torch.arange(t + n_new) >= t)
 
 
 def by_place_in_queue(allowed, r):
-    """What each row of a queue would see if the queue held a token's heads side by side, not a head's tokens."""
+    """Return what each row would see if the queue kept the heads of a token together, not the tokens of a head."""
     rows = torch.arange(r * len(allowed)) // r
     return allowed[rows].unflatten(0, (r, -1))
 
 
 def one_for_all(K, r):
-    """No copy: an axis of size 1, (B, g, 1, m, d), that is broadcast over the r heads of a group."""
+    """Don't copy: return (B, g, 1, m, d), whose axis of size 1 broadcasts over the r heads of a group."""
     return K[:, :, None]
 
 
 def laid_out(share):
-    """With a copy for each query head, (B, g, r, m, d)."""
+    """Make a copy for each query head, (B, g, r, m, d)."""
     return lambda K, r: share(K, r).unflatten(1, (-1, r))
 
 
 def extend(X_new, cache, W_Q, W_K, W_V, W_O, h, g, *, seen=below, share=one_for_all, mixed=False, by_queue=False,
            in_front=False, **slips):  # fmt: skip
-    """A right extension with slips. seen: what each new token may see."""
+    """Extend the cache with slips. seen: what each new token may see."""
     Q, *new = split(X_new @ W_Q, h), split(X_new @ W_K, g), split(X_new @ W_V, g)
     K, V = (torch.cat(pair[::-1] if in_front else pair, 2) for pair in zip(cache, new, strict=True))
     allowed = seen(X_new.shape[1], cache[0].shape[2])
@@ -184,7 +184,7 @@ def extend(X_new, cache, W_Q, W_K, W_V, W_O, h, g, *, seen=below, share=one_for_
 
 
 def gives(result):
-    """A right extension that gives `result(out, K, V, t)` back."""
+    """Return a correct extension whose result becomes `result(out, K, V, t)`."""
 
     def wrong(X_new, cache, *rest):
         out, kept = extend_cache(X_new, cache, *rest)

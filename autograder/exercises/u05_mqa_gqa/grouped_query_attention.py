@@ -1,4 +1,4 @@
-"""grouped_query_attention: h query heads read g key/value heads, consecutive ones the same."""
+"""Defines the exercise `grouped_query_attention`, in which consecutive query heads share one of g key/value heads."""
 
 import torch
 import torch.nn.functional as F
@@ -67,7 +67,7 @@ def cases(case):
 
 
 def of_each_group(Q, g):
-    """The first query head of each group, for all of it."""
+    """Use the first query head of each group for the whole group."""
     rep = Q.shape[1] // g
     return Q[:, ::rep].repeat_interleave(rep, 1)
 

@@ -1,4 +1,4 @@
-"""kv_cache_bytes: the memory that the keys and values of all tokens take."""
+"""Defines the exercise `kv_cache_bytes`, which counts the memory of all cached keys and values."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def cases(case):
 
 
 def counted(formula, width=2):
-    """A count by `formula`, with the signature of the function. width: the bytes of a value if nothing is said."""
+    """Count by `formula`, with the signature of the function. width: the default number of bytes per value."""
 
     def wrong(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=width):
         return formula(n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value)
@@ -44,11 +44,11 @@ def counted(formula, width=2):
 
 
 def divided_by(unit):
-    """The size of the cache in a larger unit than bytes."""
+    """Give the size of the cache in a larger unit than bytes."""
     return counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w / unit)
 
 
-#: Ordinary caches have fewer than 2^31 bytes: whoever counts in 32 bits is wrong in the edge case alone.
+#: Ordinary caches have fewer than 2^31 bytes, so code that counts in 32 bits fails only in the edge case.
 RANGES = {"n_layers": range(13, 25), "n_kv_heads": range(3, 9), "d_head": range(50, 80), "n_tokens": range(90, 900)}
 UNITS = {"gigabytes": 1e9, "gibibytes": 2**30, "megabytes": 1e6, "mebibytes": 2**20}
 

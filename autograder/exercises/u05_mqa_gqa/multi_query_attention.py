@@ -1,4 +1,4 @@
-"""multi_query_attention: all query heads read one key/value head, which is never copied."""
+"""Defines the exercise `multi_query_attention`, in which all query heads share one uncopied key/value head."""
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def cases(case):
 
 
 def copies_of_keys(case, arrays):
-    """Does a tensor made on the way hold the numbers of K or V once for every head, in whatever order and scale?"""
+    """Return a message if an intermediate tensor has a copy of K or V for every head, in any order and scale."""
     X, _, W_K, W_V = case.args[:4]
     for name, W in (("K", W_K), ("V", W_V)):
         wanted = profile(np.repeat(X @ W, case.sizes["h"]))
@@ -57,7 +57,7 @@ def broadcast(K, rep):
 
 
 def shared(X, W_Q, W_K, W_V, W_O, n_heads, mask=None, **slips):
-    """Multi-query attention that broadcasts, with slips."""
+    """Apply multi-query attention by broadcasting, with slips."""
     return grouped(X, W_Q, W_K, W_V, W_O, n_heads, 1, mask, **{"keys": broadcast, "values": broadcast, **slips})
 
 

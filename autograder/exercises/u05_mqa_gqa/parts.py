@@ -1,4 +1,4 @@
-"""What several exercises of the unit share: numbers of heads, the cases of a layer, and a layer that takes slips."""
+"""Provides numbers of heads, cases and a layer with slips that several exercises of unit 5 share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..kit import (
     with_a_row_of_zeros,
 )
 
-#: What `exercise` is told of every layer of this unit. The numbers of heads stand in the cases, where they must fit.
+#: Settings of `exercise` for every layer of this unit. Each case gives numbers of heads that fit.
 LAYER: dict[str, Any] = {
     "library": "torch",
     "sizes": range(2, 8),
@@ -38,9 +38,9 @@ TILED = (
 )
 
 FLOAT64 = f"{IN_FLOAT64} (d_head = 4)"
-#: How far float16 may carry the sums of a layer.
+#: The error that float16 may cause in the sums of a layer.
 HALF = 0.05
-#: Tokens enough that a mask forbids one.
+#: At least three tokens, so that a mask forbids one.
 SEVERAL = range(3, 8)
 
 CAUSAL = Drawn("n n", lambda rng, shape, sizes: np.tril(np.ones(shape, bool)))
@@ -49,13 +49,13 @@ Share = Callable[[Tensor, int], Tensor]
 
 
 def groups(rng: np.random.Generator) -> list[dict[str, int]]:
-    """Three different pairs of sizes h and g with 1 < g < h and more than one query head in each group."""
+    """Return three different pairs of sizes h and g with 1 < g < h and several query heads in each group."""
     pairs = rng.choice([(4, 2), (6, 2), (6, 3), (8, 2), (9, 3), (8, 4)], 3, replace=False)
     return [{"h": h, "g": g} for h, g in pairs]
 
 
 def layer_cases(case: Cases, heads: Sequence[dict[str, int]], words: str) -> Iterator[Case]:
-    """What every layer of this unit is asked. heads: three times the numbers of heads, as sizes that are given."""
+    """Yield the first cases of every layer of this unit. heads: the numbers of heads h and g, three times."""
     first, second, third = heads
     yield case("values", words, **first)
     yield case("values", words, **second)
@@ -81,7 +81,7 @@ def layer_cases(case: Cases, heads: Sequence[dict[str, int]], words: str) -> Ite
 def more_layer_cases(
     case: Cases, some: Mapping[str, int], one: Mapping[str, int], many: Mapping[str, int]
 ) -> Iterator[Case]:
-    """What every layer of this unit is asked at the end. some, one, many: numbers of heads, as sizes that are given."""
+    """Yield the last cases of every layer of this unit. some, one, many: the numbers of heads h and g."""
     yield case(
         "masks", "float32 and a mask (n, n), where n = B", dtype=np.float32, mask=mask("n n"), n="B", B=SEVERAL, **some
     )
@@ -97,7 +97,7 @@ def more_layer_cases(
 
 
 def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The attention of every head, written as a student would, for the plain programs."""
+    """Return every head's attention, written as a student would, for the plain programs."""
     d_head = Q.shape[-1]
     scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
     if mask is None:
@@ -114,7 +114,7 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Te
 
 
 def in_groups(K: Tensor, rep: int) -> Tensor:
-    """The right way."""
+    """Share each key/value head among consecutive query heads, which is correct."""
     return K.repeat_interleave(rep, 1)
 
 
@@ -150,7 +150,7 @@ def grouped(
     queries: Share = lambda Q, g: Q,
     **slips: Any,
 ) -> Tensor:
-    """A grouped layer with a place for every slip; those of `attend` go by `slips`."""
+    """Apply a grouped layer with an option for each slip; `slips` are those of `attend`."""
     if refuses(n_heads, n_kv_heads):
         raise ValueError("these key/value heads do not go with the heads")
     n, rep = X.shape[1], -(-n_heads // n_kv_heads)

@@ -1,4 +1,4 @@
-"""pool_kv_heads: fewer key/value heads from a trained W_K or W_V, each the mean of a group."""
+"""Defines the exercise `pool_kv_heads`, which averages groups of key/value heads of a trained W_K or W_V."""
 
 import numpy as np
 import torch
@@ -51,7 +51,7 @@ def cases(case):
 
 
 def mean(heads):
-    """Of heads in groups, (d_model, g, rep, d_head), along rep."""
+    """Average grouped heads, (d_model, g, rep, d_head), over rep."""
     return heads.mean(2)
 
 

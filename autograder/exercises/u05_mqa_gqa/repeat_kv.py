@@ -1,4 +1,4 @@
-"""repeat_kv: every key/value head once for each query head of its group."""
+"""Defines the exercise `repeat_kv`, which repeats every key/value head for each query head of its group."""
 
 import numpy as np
 import torch

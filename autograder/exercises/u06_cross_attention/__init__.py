@@ -1,4 +1,4 @@
-"""Unit 6, asking another sequence: cross-attention, a decoder layer, alignment, greedy decoding, and a bug hunt."""
+"""Lists the exercises of unit 6, on cross-attention, a decoder layer, alignment, greedy decoding and a black box."""
 
 from ..kit import in_order
 

@@ -1,4 +1,4 @@
-"""alignment: the source token that each target token attends to most, over all heads."""
+"""Defines the exercise `alignment`, which finds the source token that gets the most attention of each target token."""
 
 import numpy as np
 import torch
@@ -7,9 +7,9 @@ from ..kit import Drawn, Leaf, exercise
 
 
 def attention_map(rng, shape, sizes):
-    """Rows that sum to 1, in steps of 1/64, so that sums over heads are exact; no two source tokens come first.
+    """Draw rows that sum to 1 in steps of 1/64, which makes sums over heads exact, without ties for the first place.
 
-    That holds for the sum of all heads, and for a sum in which head 0 counts four times.
+    Neither the sum over all heads nor a sum in which head 0 counts four times has a tie.
     """
     B, h, n, m = shape
     maps = np.empty((B, n, h, m))
@@ -39,7 +39,7 @@ def cases(case):
     strong = case.draw(m=8)["weights"]
     strong[:, 1:] = (strong[:, 1:] + 3 / 8) / 4
     yield case("values", "one head sharper than the others", weights=strong)
-    yield case("edge cases", "B = 1", B=1, n=range(20, 30))  # so many rows that no other rule is right by chance
+    yield case("edge cases", "B = 1", B=1, n=range(20, 30))  # so many rows that no other rule is correct by chance
     yield case("edge cases", "n = 1, one head", h=1, n=1)
     yield case("edge cases", "a single source token (m = 1)", weights=np.ones_like(case.draw(m=1)["weights"]))
     yield case("edge cases", "weights that differ by a few billionths", weights=nearly_tied(case.rng, 3, 4, 6, 5))
@@ -49,7 +49,7 @@ def cases(case):
 
 
 def nearly_tied(rng, B, h, n, m):
-    """The token that gets most is ahead of another before it by 2**-28 in one head."""
+    """Let the token that gets most lead an earlier one by only 2**-28, in one head."""
     weights = np.full((B, h, n, m), 1 / 64)
     for b, i in np.ndindex(B, n):
         earlier, most = np.sort(rng.permutation(m)[:2])
@@ -59,7 +59,7 @@ def nearly_tied(rng, B, h, n, m):
 
 
 def sparse(rng, shape, sizes):
-    """Every head gives 3/8 to one late token, and 5/8 to a favourite of its own."""
+    """Let every head give 3/8 to one late token, and 5/8 to a favourite of its own."""
     B, h, n, m = shape
     weights = np.zeros(shape)
     for b, i in np.ndindex(B, n):
@@ -70,7 +70,7 @@ def sparse(rng, shape, sizes):
 
 
 def of_mean(pick):
-    """`pick` of the weights averaged over the heads, (B, n, m)."""
+    """Apply `pick` to the weights averaged over the heads, (B, n, m)."""
     return lambda w: pick(w.mean(1))
 
 

@@ -1,4 +1,4 @@
-"""catches_wrong_decoder: a test that tells wrong decoder layers from right ones, by asking them."""
+"""Defines the exercise `catches_wrong_decoder`, a test that tells wrong decoder layers from correct ones."""
 
 import contextlib
 import itertools
@@ -14,7 +14,7 @@ from .right_decoders import RIGHT
 
 CALLS = 5
 
-#: Sizes and masks that between them show every kind: `mask` names a function below; d_self and d_cross are per head.
+#: Sizes and masks that together reveal every kind of bug; `mask` names a function below; d_self, d_cross are per head.
 TRIALS = (
     {"B": 3, "n": 7, "m": 10, "h": 2, "d_self": 5, "d_cross": 3, "mask": "all"},
     {"B": 4, "n": 7, "m": 6, "h": 3, "d_self": 2, "d_cross": 4, "mask": "scattered"},
@@ -25,12 +25,12 @@ TRIALS = (
 
 
 def catches_wrong_decoder(layer) -> Leaf("bool", "the answer"):
-    """Beside PyTorch's own attention, on sizes and masks of every kind."""
+    """Compare with PyTorch's own attention, on sizes and masks of every kind."""
     return suite(layer)
 
 
 def scattered(allowed, generator):
-    """Holes everywhere, of another kind in every sequence; each keeps a token and loses one."""
+    """Hide tokens anywhere, differently in every sequence; each keeps a token and, if m > 1, loses one."""
     B, m = allowed.shape
     allowed &= torch.rand(B, m, generator=generator) < 0.6
     for b in range(B):
@@ -54,7 +54,7 @@ MASKS = {"all": lambda allowed, generator: None, "scattered": scattered, "at the
 
 
 def made(B, n, m, h, d_self, d_cross, mask, seed):
-    """Inputs of a decoder layer."""
+    """Draw inputs of a decoder layer."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape, gain=1.0):
@@ -70,7 +70,7 @@ def made(B, n, m, h, d_self, d_cross, mask, seed):
 
 
 def many_kinds():
-    """Inputs of every kind, to be looked through for what shows a decoder."""
+    """Yield inputs of every kind, among which to find those that reveal a bug."""
     sizes = ((7, 4, 2), (4, 7, 2), (6, 6, 2), (3, 5, 2), (5, 4, 3), (1, 5, 2), (5, 1, 2), (7, 9, 1))
     varied = [
         {"B": B, "n": n, "m": m, "h": h, "d_self": 3, "d_cross": 2, "mask": mask}
@@ -81,11 +81,11 @@ def many_kinds():
 
 
 def suite(layer, *, fixed=None, also=None, looks=lambda out: out, off=1e-6, on_error=True, nan=True):
-    """Whether a layer differs from the right one in any trial, with a place for every slip.
+    """Return whether a layer differs from the correct one in any trial, with an option for each slip.
 
     fixed: sizes and masks that are the same in all trials; also: the same as a function of the trial.
-    looks: which part of a result is compared. off: the relative difference that is too much.
-    on_error: what an exception means, None to let it pass; nan: what NaN means.
+    looks: which part of a result is compared. off: the largest relative difference that passes.
+    on_error: the answer after an exception, or None to let it pass; nan: the answer after NaN.
     """
     for seed, trial in enumerate(TRIALS):
         trial = {**trial, **(fixed or {})}
@@ -109,7 +109,7 @@ def suite(layer, *, fixed=None, also=None, looks=lambda out: out, off=1e-6, on_e
 
 
 def properties(layer):
-    """Shapes, causality, sequences alone: nothing of what the numbers should be."""
+    """Test only shapes, causality and independence of sequences, not the numbers themselves."""
     X, Y, params, h, mask = made(**TRIALS[1], seed=0)
     out = layer(X, Y, params, h, mask)
     later = X.clone()
@@ -120,7 +120,7 @@ def properties(layer):
 
 
 def says(answer):
-    """A test that asks, and answers the same whatever it is told."""
+    """Return a test that calls the layer once and always gives the same answer."""
 
     def wrong(layer):
         with contextlib.suppress(ValueError):
@@ -131,7 +131,7 @@ def says(answer):
 
 
 def all_different(trial):
-    """Sizes of which no two are equal."""
+    """Return sizes that make all sizes different."""
     return {"B": 4, "m": 5} if trial["n"] == trial["m"] > 1 else {}
 
 

@@ -1,4 +1,4 @@
-"""cross_attention: the queries come from the target, keys and values from the source."""
+"""Defines the exercise `cross_attention`, whose queries come from the target, and keys and values from the source."""
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ def plain(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
 
 
 def _few_left(rng, shape, sizes):
-    """Half of the sequences keep one token: scores of -10,000 then stand alone against what fills the hidden ones."""
+    """Leave one token in half of the sequences, so that a score of -10,000 competes only with hidden ones."""
     B, m = shape
     lengths = np.where(rng.permutation(B) % 2, 1, m - 1)
     return np.arange(m) < lengths[:, None]

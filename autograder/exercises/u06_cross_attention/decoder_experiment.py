@@ -1,4 +1,4 @@
-"""What the calls that a `catches_wrong_decoder` made of its box could show."""
+"""Says whether a student's calls of the black box in `catches_wrong_decoder` could show its bug."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Inputs = Mapping[str, Any]
 def told_by(
     trials: Callable[[], Iterator[Sequence[Any]]], right: Layer
 ) -> Callable[[Case, Any, Any, Sequence[Sent]], str]:
-    """An `experiment`. trials: inputs of many kinds, as torch takes them: what shows a decoder, and what does not.
+    """Return an `experiment`. trials: yields torch inputs of many kinds, some of which reveal the bug.
 
-    right: the layer that a box holds if it is right.
+    right: the correct layer.
     """
     names = list(inspect.signature(right).parameters)
 
@@ -46,7 +46,7 @@ def told_by(
 
 
 def _gap(layer: Any, of_right: Layer, inputs: Inputs) -> str:
-    """How the box's output differs from the right one; "" where it does not."""
+    """Say how the box's output differs from the correct one; return "" if it doesn't."""
     right = of_right(**{name: _torch(value) for name, value in inputs.items()}).numpy()
     try:
         return difference(np.asarray(layer.device.make()[layer.name](**inputs)), right)
@@ -67,9 +67,9 @@ def _numpy(value: Any) -> Any:
 
 
 def _lacking(calls: Sequence[Inputs], tried: Sequence[tuple[Inputs, bool]]) -> str:
-    """What all inputs have in common that show it, and none of these calls has: one thing, or two together.
+    """Say what all inputs that reveal the bug have in common but none of these calls has: one feature, or two together.
 
-    tried: inputs, and whether they show it.
+    tried: inputs, and whether they reveal the bug.
     """
     shown = [dict(_features(inputs)) for inputs, shows in tried if shows]
     other = [dict(_features(inputs)) for inputs, shows in tried if not shows]
@@ -90,7 +90,7 @@ def _lacking(calls: Sequence[Inputs], tried: Sequence[tuple[Inputs, bool]]) -> s
 
 
 def _features(inputs: Inputs) -> Iterator[tuple[str, bool]]:
-    """What can be said of a call, in the words of the exercise."""
+    """Yield features of a call in the words of the exercise, and whether the call has them."""
     X, Y, h, allowed = inputs["X"], inputs["Y"], inputs["n_heads"], inputs["source_mask"]
     B, n, m = *X.shape[:2], Y.shape[1]
     yield "source_mask is None", allowed is None

@@ -1,4 +1,4 @@
-"""What a black box with a decoder layer in it takes, and in which words it refuses the rest."""
+"""Checks the inputs of a black box that contains a decoder layer, and raises its errors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from ..kit import refuse_unlike
 
-#: What a box takes: so many sequences and heads, tokens of either side, columns of a matrix, and numbers so large.
+#: Limits of a box: sequences or heads, tokens of either side, columns of a matrix, and the size of numbers.
 SEQUENCES, TOKENS, WIDTH, LARGEST = 8, 16, 40, 100.0
 
 
 def refuse(X: Any, Y: Any, params: Any, n_heads: Any, source_mask: Any = None) -> None:
-    """Raises ValueError, with a sentence, for what is no valid input of a decoder layer, or too much of it."""
+    """Raise ValueError, with a sentence, if the inputs of a decoder layer are invalid or too large."""
     most = SEQUENCES * TOKENS * WIDTH
     refuse_unlike("X", X, (-1, -1, -1), most)
     refuse_unlike("Y", Y, (len(X), -1, -1), most)
@@ -41,4 +41,4 @@ def refuse(X: Any, Y: Any, params: Any, n_heads: Any, source_mask: Any = None) -
             raise ValueError(f"source_mask must be None or boolean, of shape {due}")
 
 
-refuse.__name__ = refuse.__qualname__ = "layer"  # by which Python complains of missing arguments
+refuse.__name__ = refuse.__qualname__ = "layer"  # Python names this in errors about missing arguments

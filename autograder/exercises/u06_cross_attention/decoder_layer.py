@@ -1,4 +1,4 @@
-"""decoder_layer: causal self-attention, then cross-attention, each added to what came before it."""
+"""Defines the exercise `decoder_layer`, which adds causal self-attention, then cross-attention, to the stream."""
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from .parts import FOUR_LENGTHS, LAYER, PADDED, PADDING_ALONE, multi_head_attent
 
 
 def weights_of_both(rng, shape, sizes):
-    """Two attentions, whose d_head differ."""
+    """Draw the weights of two attentions with different d_head."""
     params, own = {}, {**sizes, "d_source": sizes["d_model"], "d_head": sizes["d_head"] + int(rng.integers(1, 4))}
     for part, widths in (("self", own), ("cross", sizes)):
         for role, source in (("Q", "d_model"), ("K", "d_source"), ("V", "d_source")):

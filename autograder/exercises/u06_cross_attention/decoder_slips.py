@@ -1,4 +1,4 @@
-"""The decoder layer with a place for every slip, for its known mistakes and for the suspects of the hunt."""
+"""Computes the decoder layer with an option for each slip, for known mistakes and for the suspects of the black box."""
 
 import torch
 
@@ -6,7 +6,7 @@ from .parts import crossed
 
 
 def add(X, attend):
-    """One step with its residual."""
+    """Apply one step with its residual connection."""
     return X + attend(X)
 
 
@@ -15,7 +15,7 @@ def in_turn(X, own, cross):
 
 
 def layer(X, Y, params, n_heads, source_mask=None, *, steps=in_turn, in_self=None, in_cross=None):
-    """The layer with slips. steps: of X, self-attention and cross-attention; in_self, in_cross: slips of either."""
+    """Apply the layer with slips. steps: takes X, self- and cross-attention; in_self, in_cross: slips of either."""
 
     def attend(part, X, Y, slips):
         weight = {f"W_{role}": params[f"{part}_W_{role}"] for role in "QKVO"}

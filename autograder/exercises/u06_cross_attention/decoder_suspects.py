@@ -1,4 +1,4 @@
-"""The decoder layers that catches_wrong_decoder is handed: right ones in several forms, and wrong ones in disguise."""
+"""Makes the decoder layers that `catches_wrong_decoder` gets, correct and wrong ones, all in disguise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .parts import first_mask
 Layer = Callable[..., Tensor]
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Wrong ones: slips of `layer`
+# Wrong layers, which are slips of `layer`
 
 
 def slip(**how: Any) -> Layer:
@@ -29,12 +29,12 @@ def in_order(steps: Callable[..., Tensor]) -> Layer:
 
 
 def self_mask(change: Callable[[Tensor], Tensor]) -> Layer:
-    """The causal mask (n, n), changed."""
+    """Change the causal mask (n, n)."""
     return slip(in_self={"mask_of": change})
 
 
 def source(change: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]) -> Layer:
-    """The layer on other X, Y and mask; where there is no mask `change` gets one of ones."""
+    """Apply the layer to another X, Y and mask; without a mask `change` gets one of ones."""
 
     def wrong(X: Tensor, Y: Tensor, params: dict[str, Tensor], h: int, source_mask: Tensor | None = None) -> Tensor:
         mask = torch.ones(Y.shape[:2], dtype=torch.bool) if source_mask is None else source_mask
@@ -45,7 +45,7 @@ def source(change: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tens
 
 
 def empty(answer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Layer:
-    """Right but for sources with nothing allowed. answer: of the right result, the input X and which rows are empty."""
+    """Change the result only for empty sources: answer(correct result, result with no source, mask of empty ones)."""
 
     def wrong(X: Tensor, Y: Tensor, params: dict[str, Tensor], h: int, source_mask: Tensor | None = None) -> Tensor:
         right = layer(X, Y, params, h, source_mask)
@@ -62,7 +62,7 @@ def refuses(right: Tensor, X_1: Tensor, gone: Tensor) -> Tensor:
 
 
 def skips(part: str, when: Callable[[Tensor, Tensor], bool]) -> Layer:
-    """One attention adds nothing where `when(X, Y)`."""
+    """Add nothing from one attention if `when(X, Y)`."""
 
     def wrong(X: Tensor, Y: Tensor, params: dict[str, Tensor], *rest: Any) -> Tensor:
         gone = {f"{part}_W_O": torch.zeros_like(params[f"{part}_W_O"])} if when(X, Y) else {}
@@ -74,19 +74,19 @@ def skips(part: str, when: Callable[[Tensor, Tensor], bool]) -> Layer:
 def masked_in_one_head(
     X: Tensor, Y: Tensor, params: dict[str, Tensor], h: int, source_mask: Tensor | None = None
 ) -> Tensor:
-    """The mask reaches the first head alone."""
+    """Apply the mask only in the first head."""
     first = (torch.arange(h) == 0)[:, None, None]
     return layer(X, Y, params, h, source_mask, in_cross={"mask_of": lambda mask: mask[:, None, None] | ~first})
 
 
 def halved(X: Tensor, Y: Tensor, params: dict[str, Tensor], *rest: Any) -> Tensor:
-    """In half precision."""
+    """Round inputs and weights to half precision."""
     X, Y, *weights = (tensor.half().double() for tensor in (X, Y, *params.values()))
     return layer(X, Y, dict(zip(params, weights, strict=True)), *rest)
 
 
 def hotter(X: Tensor, Y: Tensor, params: dict[str, Tensor], *rest: Any) -> Tensor:
-    """Scores half a percent too large."""
+    """Make the scores half a percent too large."""
     return layer(X, Y, params | {name: 1.005 * params[name] for name in ("self_W_Q", "cross_W_Q")}, *rest)
 
 
@@ -99,14 +99,14 @@ def windowed(width: int) -> Layer:
 
 
 def last_reaches(mask: Tensor, row: int) -> Tensor:
-    """Row `row` sees the last token too."""
+    """Let row `row` also see the last token."""
     mask = mask.clone()
     mask[min(row, len(mask) - 1), -1] = True
     return mask
 
 
 def counted(X: Tensor, Y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The mask is taken for a length."""
+    """Read the mask as a length."""
     return X, Y, torch.arange(mask.shape[1]) < mask.sum(1, keepdim=True)
 
 
@@ -119,7 +119,7 @@ def until_last(X: Tensor, Y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tens
 
 
 def taken_for(same: Callable[[Tensor, Tensor, int], bool], mask_of: Callable[[Tensor], Tensor]) -> Layer:
-    """The rows of the mask are taken for another axis where that is as long: same(X, Y, h)."""
+    """Read the rows of the mask as another axis when both are equally long, which is when same(X, Y, h)."""
 
     def wrong(X: Tensor, Y: Tensor, params: dict[str, Tensor], h: int, source_mask: Tensor | None = None) -> Tensor:
         slips = {"in_cross": {"mask_of": mask_of}} if same(X, Y, h) else {}
@@ -129,13 +129,13 @@ def taken_for(same: Callable[[Tensor, Tensor, int], bool], mask_of: Callable[[Te
 
 
 def square(X: Tensor, Y: Tensor, params: dict[str, Tensor], *rest: Any) -> Tensor:
-    """A source as long as the target is read under the target's causal mask."""
+    """Read a source as long as the target under the target's causal mask."""
     slips = {"in_cross": {"always_causal": True}} if X.shape[1] == Y.shape[1] else {}
     return layer(X, Y, params, *rest, **slips)
 
 
 def without_a_mask(cut: Callable[[Tensor, Tensor], Tensor]) -> Layer:
-    """Right wherever a mask is given; else the source becomes cut(X, Y)."""
+    """Replace the source by cut(X, Y) if no mask is given; otherwise be correct."""
 
     def wrong(X: Tensor, Y: Tensor, params: dict[str, Tensor], h: int, source_mask: Tensor | None = None) -> Tensor:
         return layer(X, cut(X, Y) if source_mask is None else Y, params, h, source_mask)
@@ -143,7 +143,7 @@ def without_a_mask(cut: Callable[[Tensor, Tensor], Tensor]) -> Layer:
     return wrong
 
 
-#: (criterion, the kind in a student's words, slips that show so).
+#: Rows of (criterion, the kind of bug in a student's words, slips of that kind).
 WRONG: tuple[tuple[str, str, tuple[Layer, ...]], ...] = (
     ("plain", "a decoder that never reads the source", (
         in_order(lambda X, own, cross: add(X, own) + 0 * cross(X)),
@@ -204,12 +204,12 @@ WRONG: tuple[tuple[str, str, tuple[Layer, ...]], ...] = (
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# In disguise
+# Disguises
 
 
 def disguised(make: Layer, rng: np.random.Generator, idle: Layer = layer) -> Callable[..., np.ndarray]:
-    """A layer of arrays. Heads change places, queries and keys are stretched against each other, the last digits
-    ripple, and `idle` is computed for nothing: neither digits nor time tell which layer it is."""
+    """Disguise a layer of arrays so that neither its digits nor its time reveal it: permute heads, scale queries and
+    keys by inverse factors, perturb the last digits, and compute `idle` only for its time."""
     seed, stretch = int(rng.integers(2**31)), float(rng.uniform(0.6, 1.6))
 
     def box(X: Any, Y: Any, params: Any, n_heads: int, source_mask: Any = None) -> np.ndarray:
@@ -222,7 +222,7 @@ def disguised(make: Layer, rng: np.random.Generator, idle: Layer = layer) -> Cal
             weight = torch.from_numpy(array).unflatten(axis, (n_heads, -1)).index_select(axis, order)
             moved[name] = weight.flatten(axis, axis + 1) * {"Q": stretch, "K": 1 / stretch}.get(name[-1], 1.0)
         threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # on tensors as small as these, several wait for one another
+        torch.set_num_threads(1)  # on tensors as small as these, several threads would only wait for one another
         try:
             idle(X, Y, moved, n_heads, mask)
             out = make(X, Y, moved, n_heads, mask).numpy()
@@ -237,9 +237,9 @@ def disguised(make: Layer, rng: np.random.Generator, idle: Layer = layer) -> Cal
 def suspects(
     right: Sequence[tuple[str, Layer]], rng: np.random.Generator
 ) -> Iterator[tuple[str, str, Callable[..., np.ndarray]]]:
-    """(criterion, kind, layer) of four right ones and of every wrong one, so that no test passes by a lucky draw.
+    """Yield (criterion, kind, layer) for four correct layers and for every wrong one, so that no test passes by luck.
 
-    A right one takes the time of its form, and a wrong one that of a form drawn for it.
+    A correct layer takes the time of its form, and a wrong one that of a random form.
     """
     for at in rng.permutation(len(right))[:4]:
         form, make = right[at]

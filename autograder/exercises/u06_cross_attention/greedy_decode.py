@@ -1,4 +1,4 @@
-"""greedy_decode: the likeliest next token again and again, until the end comes or the room is full."""
+"""Defines the exercise `greedy_decode`, which appends the likeliest token until `end` comes or `max_len` is reached."""
 
 import numpy as np
 import torch
@@ -26,11 +26,10 @@ def plain(next_logits, start, end, max_len):
 
 
 def model(seed, vocab, plan, lead=None, large=0, close=False, ints=False):
-    """A model that follows `plan` as long as it is shown all tokens so far; other contexts get other random logits.
+    """Return a model that follows `plan` as long as it gets all tokens so far; other contexts get other random logits.
 
-    lead: by how much the best logit is ahead; None: by 2 or more. large: 1 or -1 for logits of several thousand above
-    or below 0. close: the best logit is ahead of that of an earlier token by a few billionths. ints: it takes nothing
-    but Python ints.
+    lead: how far the best logit leads; None: by 2 or more. large: 1 or -1 for logits several thousand above or
+    below 0. close: the best logit leads that of the previous id by a few billionths. ints: it accepts only Python ints.
     """
 
     def next_logits(tokens):
@@ -55,16 +54,16 @@ def model(seed, vocab, plan, lead=None, large=0, close=False, ints=False):
 
 def cases(case):
     def sentence(criterion, label, steps, max_len, ends=True, same=False, starts_again=False, zero="", **how):
-        """steps: tokens between start and end. ends: False where no end comes. same: start and end are one token.
+        """steps: tokens between start and end. ends: False if no end comes. same: start and end are one token.
 
-        zero: "start" or "end" where that is the token 0, which counts as false.
+        zero: "start" or "end" if that is the token 0, which is false in a condition.
         """
         rng, vocab = case.rng, int(case.rng.integers(9, 15))
         start, end = (1 + rng.permutation(vocab - 1)[:2]).tolist()
         start, end = 0 if zero == "start" else start, 0 if zero == "end" else end
         start = end if same else start
         words = [token for token in range(vocab - 3) if token not in (start, end)]
-        # No token comes twice in a row: that is for the case that says so.
+        # No token occurs twice in a row here; another case tests that.
         middle = [words[place] for place in rng.integers(1, len(words), steps).cumsum() % len(words)]
         if starts_again:
             middle[steps // 2] = start
@@ -104,7 +103,7 @@ def best(logits):
 
 
 def decoded(next_logits, start, end, max_len, *, pick=best, context=list, after=list):
-    """Decoding with slips."""
+    """Decode with slips."""
     tokens = [start]
     while len(tokens) < max_len and not (len(tokens) > 1 and tokens[-1] == end):
         tokens.append(pick(next_logits(context(tokens))))

@@ -1,4 +1,4 @@
-"""What is to be said of a text that `greedy_decode` goes on with otherwise than is due: whose logit is the largest."""
+"""Says how a text of `greedy_decode` first differs from the expected one, and which logit is the largest there."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from ..kit import Case, Sent, lacks, named, parted
 
 
 def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str:
-    """Of the first token that is another one than is due, or of a text that ends too early."""
+    """Describe the first unexpected token, or a text without its last token."""
     given = named(case, ("next_logits", "start", "end", "max_len"))
     if not isinstance(answered, list) or not all(type(token) is int for token in answered):
         return ""

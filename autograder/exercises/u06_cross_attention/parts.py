@@ -1,4 +1,4 @@
-"""What several exercises of the unit share: sizes, masks of padding, and a cross-attention that takes slips."""
+"""Provides sizes, padding masks and a cross-attention with slips that several exercises of unit 6 share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from .. import attention_parts
 from ..kit import Drawn
 
-#: What `exercise` is told of both layers: widths that are larger than what else there is, and few heads.
+#: Settings of `exercise` for both layers: few heads, and widths larger than all other sizes.
 LAYER: dict[str, Any] = {
     "library": "torch",
     "sizes": range(2, 8),
@@ -28,16 +28,16 @@ def _padding(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[st
     return np.arange(m) < lengths[:, None]
 
 
-#: Padding at the end, of different length in each sequence; the first loses at least one token, and the last none.
+#: Padding at the end, of different length in each sequence; the first loses a token if m > 1, and the last none.
 PADDED = Drawn("B m", _padding)
-#: The same, and the last sequence is padding alone.
+#: The same, but the last sequence consists of padding.
 PADDING_ALONE = Drawn("B m", lambda rng, s, sizes: _padding(rng, s, sizes) & (np.arange(s[0]) < s[0] - 1)[:, None])
-#: Of four sequences of four tokens, no two of one length; rows and columns cannot be taken for each other.
+#: Four sequences of four tokens with different lengths, so that rows and columns can't be confused.
 FOUR_LENGTHS = np.arange(4) < np.array([2, 4, 1, 3])[:, None]
 
 
 def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """What every head puts out, and its weights, written as a student would, for the plain programs."""
+    """Return every head's output and weights, written as a student would, for the plain programs."""
     d_head = Q.shape[-1]
     scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
     if mask is None:
@@ -52,7 +52,7 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> tu
 def multi_head_attention(
     X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor, n_heads: int, mask: Tensor
 ) -> Tensor:
-    """The self-attention that the notebook gives, for the plain programs."""
+    """Apply the self-attention that the notebook provides, for the plain programs."""
     B, n, _ = X.shape
     Q = (X @ W_Q).reshape(B, n, n_heads, -1).transpose(1, 2)
     K = (X @ W_K).reshape(B, n, n_heads, -1).transpose(1, 2)
@@ -84,7 +84,7 @@ def crossed(
     always_causal: bool = False,
     **slips: Any,
 ) -> Any:
-    """Cross-attention with a place for every slip; those of `attend` go by `slips`."""
+    """Apply cross-attention with an option for each slip; `slips` are those of `attend`."""
     Q = split(X @ W_Q, n_heads)
     K, V = (split(Y @ W, n_heads) for W in (W_K, W_V))
     mask = None if source_mask is None else mask_of(source_mask)
@@ -96,5 +96,5 @@ def crossed(
 
 
 def first_mask(mask: Tensor) -> Tensor:
-    """The padding of the first sequence, for all."""
+    """Use the padding of the first sequence for all."""
     return mask[:1, None, None]

@@ -1,4 +1,4 @@
-"""Right decoder layers in several forms, which differ in rounding alone."""
+"""Computes the correct decoder layer in several forms that differ only in rounding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def softmax_by_logarithm(scores: Tensor, mask: Tensor | None) -> Tensor:
 def circuits(
     X: Tensor, Y: Tensor, params: dict[str, Tensor], h: int, source_mask: Tensor | None = None, *, softmax: Any
 ) -> Tensor:
-    """The layer without queries, keys or values: each head's two products of weights come first."""
+    """Apply the layer without queries, keys or values, by multiplying each head's weights first."""
 
     def read(part: str, X: Tensor, Y: Tensor, mask: Tensor | None) -> Tensor:
         W_Q, W_K, W_V = (params[f"{part}_W_{role}"].unflatten(1, (h, -1)) for role in "QKV")

@@ -1,4 +1,4 @@
-"""Unit 7, add, norm and feed forward: the parts of a transformer block, both orders, a model and its training."""
+"""Lists the exercises of unit 7, on a transformer block's parts, pre- and post-norm, a whole model and training."""
 
 from ..kit import in_order
 

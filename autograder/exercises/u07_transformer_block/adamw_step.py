@@ -1,4 +1,4 @@
-"""adamw_step: one step of AdamW for one tensor, as `torch.optim.AdamW` takes it."""
+"""Defines the exercise `adamw_step`, which takes one step of AdamW for one tensor, as `torch.optim.AdamW` does."""
 
 import math
 
@@ -9,12 +9,12 @@ from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, exercise, normal
 
 
 def squares(shape: str) -> Drawn:
-    """Averages of squares: above 0, and far from even."""
+    """Draw averages of squares, which are above 0 and differ by orders of magnitude."""
     return Drawn(shape, lambda rng, shape, sizes: 10.0 ** rng.uniform(-1.5, 0.5, shape))
 
 
 def some(low: float, high: float) -> Drawn:
-    """A plain number."""
+    """Draw a plain number."""
     return Drawn("", lambda rng, shape, sizes: float(np.float32(rng.uniform(low, high))))
 
 
@@ -77,12 +77,12 @@ def cases(case):
 
 def start(case):
     drawn = case.draw(step=1)
-    grad = np.copysign(np.maximum(np.abs(drawn["grad"]), 0.5), drawn["grad"])  # large beside eps, wherever that stands
+    grad = np.copysign(np.maximum(np.abs(drawn["grad"]), 0.5), drawn["grad"])  # far above eps, wherever it is added
     return {"grad": grad, "m": np.zeros_like(drawn["m"]), "v": np.zeros_like(drawn["v"])}
 
 
 def small(case, size=1e-9):
-    """Gradients that eps is not small beside."""
+    """Draw gradients so small that eps matters."""
     drawn = case.draw(step=2)
     return {"grad": size * drawn["grad"], "m": size * drawn["m"], "v": size**2 * drawn["v"]}
 
@@ -96,7 +96,7 @@ def stepped(
     first=lambda m, g, b: b * m + (1 - b) * g, second=lambda v, g, b: b * v + (1 - b) * g * g,
     ratio=lambda m, v, c1, c2, eps: (m / c1) / ((v / c2).sqrt() + eps), decay="decoupled",
 ):  # fmt: skip
-    """The step, with a place for every slip."""
+    """Take the step with an option for each slip."""
     if decay == "in the gradient":
         grad = grad + weight_decay * w
     new_m, new_v = first(m, grad, beta1), second(v, grad, beta2)

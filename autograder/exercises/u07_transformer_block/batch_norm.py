@@ -1,4 +1,4 @@
-"""batch_norm: every feature with mean 0 and variance 1 over batch and tokens, then scaled and shifted."""
+"""Defines the exercise `batch_norm`, which normalises each feature over batch and tokens, then scales and shifts it."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""bits_per_token: how many bits a token costs that came, on average over all tokens that count."""
+"""Defines the exercise `bits_per_token`, which averages −log₂ of the targets' probabilities over the counted tokens."""
 
 import math
 
@@ -14,7 +14,7 @@ LN_2 = math.log(2)
 
 
 def uneven(shape: str) -> Drawn:
-    """A mask whose rows count different numbers of tokens, the first one the fewest: 1, 3, 5 and so on, anywhere."""
+    """Draw a mask whose rows count 1, 3, 5, … tokens at random positions."""
 
     def make(rng, shape, sizes):
         counts = np.minimum(1 + 2 * np.arange(shape[0]), shape[1] - 1)[:, None]
@@ -73,27 +73,27 @@ def cases(case):
 
 
 def hidden(case, stand_in):
-    """Drawn arguments with another target where nothing counts."""
+    """Draw arguments and replace the targets that don't count."""
     drawn = case.draw()
     drawn["targets"] = np.where(drawn["mask"], drawn["targets"], stand_in)
     return drawn
 
 
 def loud(drawn, factor):
-    """Logits that are so many times as large wherever nothing counts."""
+    """Multiply the logits that don't count by a factor."""
     drawn["logits"] = np.where(drawn["mask"][..., None], drawn["logits"], factor * drawn["logits"])
     return drawn
 
 
 def ruled_out(drawn):
-    """Every other word has the logit -inf, but for the one that came."""
+    """Set every other logit to -inf, except that of the target."""
     out = np.arange(drawn["logits"].shape[-1]) % 2 == 1
     drawn["logits"] = np.where(out & (drawn["targets"][..., None] != np.arange(len(out))), -np.inf, drawn["logits"])
     return drawn
 
 
 def only_last(drawn):
-    """None of the words has a logit but the last four and the one that came."""
+    """Set all logits to -inf except the last four and that of the target."""
     words = np.arange(drawn["logits"].shape[-1])
     out = (words < len(words) - 4) & (drawn["targets"][..., None] != words)
     drawn["logits"] = np.where(out, -np.inf, drawn["logits"])
@@ -113,7 +113,7 @@ def measured(
     logits, targets, mask, *, of=lambda z: torch.log_softmax(z, -1), unit=LN_2, sign=-1.0,
     mean=lambda cost, mask: cost[mask].sum() / mask.sum().clamp(min=1), result=lambda bits: bits,
 ):  # fmt: skip
-    """The measure, with a place for every slip."""
+    """Measure with an option for each slip."""
     logs = of(torch.where(mask[..., None], logits, 0.0))
     cost = logs.gather(-1, safe(targets, mask)[..., None])[..., 0]
     return result(mean(sign * cost / unit, mask))
@@ -126,7 +126,7 @@ def of_each_text(cost, mask):
 
 
 def uncertainty(logits, targets, mask):
-    """The entropy of what the model expects."""
+    """Return the entropy of the model's predictions."""
     logs = torch.log_softmax(logits, -1)
     return -(logs.exp() * logs).sum(-1)[mask].sum() / mask.sum().clamp(min=1) / LN_2
 

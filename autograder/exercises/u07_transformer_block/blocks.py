@@ -1,4 +1,4 @@
-"""What both blocks and the model share: sublayers, how their parameters are drawn, and a block with all its slips."""
+"""Provides sublayers, drawn parameters and a block with all slips that both blocks and the model share."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ BLOCK = named(
     }
 )
 CAUSAL = Drawn("n n", lambda rng, shape, sizes: np.tril(np.ones(shape, bool)))
-#: Every query sees the token behind it, and the last the first.
+#: Every query sees only the next token, and the last query only the first token.
 ONE_KEY = Drawn("n n", lambda rng, shape, sizes: np.roll(np.eye(*shape, dtype=bool), 1, axis=1))
 
 
 def attend(x: Tensor, p: Params, n_heads: int, mask: Tensor | None, values: Tensor | None = None) -> Tensor:
-    """Multi-head attention with zero weights where nothing is allowed, by torch's own attention."""
+    """Apply multi-head attention, by torch's own attention, with zero weights where nothing is allowed."""
     B, n, _ = x.shape
     inputs = {"Q": x, "K": x, "V": x if values is None else values}
     Q, K, V = ((inputs[role] @ p[f"W_{role}"]).view(B, n, n_heads, -1).transpose(1, 2) for role in "QKV")
@@ -66,7 +66,7 @@ def _multi_head_attention(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
     return (weights @ V).transpose(1, 2).reshape(batch, n, -1) @ W_O + b_O
 
 
-#: Students are given it, so it is no function that has slips.
+#: Students get this function, so it has no slips; as a `partial` it isn't changed with the plain programs that call it.
 multi_head_attention = partial(_multi_head_attention)
 
 
@@ -125,10 +125,10 @@ def block_with(
     more_bias: float = 0.0,
     final: Callable[[Tensor, Tensor], Tensor] = lambda out, x: out,
 ) -> Tensor:
-    """A block, right with its order.
+    """Apply a block; with its order, every default is correct.
 
-    order: where a norm stands: "pre", "post", "both" or "after sublayer".
-    names: the number that each step's norm has among the parameters.
+    order: the position of the norms: "pre", "post", "both" or "after sublayer".
+    names: the number that each step's norm has in the parameters' names.
     """
     p = {name: torch.zeros_like(value) if name in without else value for name, value in params.items()}
 

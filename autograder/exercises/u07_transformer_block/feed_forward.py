@@ -1,4 +1,4 @@
-"""feed_forward: two linear maps of each token alone, with an activation between."""
+"""Defines the exercise `feed_forward`, which applies two linear maps with an activation between to each token."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""gelu: every number times the share of the normal distribution below it."""
+"""Defines the exercise `gelu`, which multiplies each number by the normal distribution's probability below it."""
 
 import math
 

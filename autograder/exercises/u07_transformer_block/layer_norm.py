@@ -1,4 +1,4 @@
-"""layer_norm: every token with mean 0 and variance 1 over its features, then scaled and shifted."""
+"""Defines the exercise `layer_norm`, which normalises each token over its features, then scales and shifts it."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""What layer_norm and batch_norm share, and the slips of both, which the norms of a block may hold as well."""
+"""Provides cases and slips for `layer_norm` and `batch_norm`; the norms of a block use the slips, too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Axes = Callable[[Tensor], tuple[int, ...]]
 
 
 def tokens(shape: str, spread: float = 1.0) -> Drawn:
-    """Normal numbers around centres that differ from row to row and from feature to feature."""
+    """Draw normal numbers around centres that differ between rows and between features."""
 
     def make(rng, shape, sizes):
         centres = 2.0 * rng.standard_normal((*shape[:-1], 1)) + rng.standard_normal(shape[-1])
@@ -25,7 +25,7 @@ def tokens(shape: str, spread: float = 1.0) -> Drawn:
 
 
 def value_cases(case: Cases, small: float) -> Iterator[Case]:
-    """The ordinary cases. small: the spread of numbers beside which the default eps shows."""
+    """Yield the ordinary cases. small: a spread of numbers so small that the default eps shows."""
     yield case("values", "x of shape ({B}, {n}, {d}), an eps that is large next to the variance", eps=0.6)
     yield case("values", "x of shape ({B}, {n}, {d})")
     yield case("values", "float32", dtype=np.float32)
@@ -36,13 +36,13 @@ def value_cases(case: Cases, small: float) -> Iterator[Case]:
 
 
 def edge_cases(case: Cases, along: tuple[int, ...]) -> Iterator[Case]:
-    """Sizes of 1, other memory and few digits. along: the axes of one norm."""
+    """Yield sizes of 1, other memory layouts and few digits. along: the axes of one norm."""
     yield case("edge cases", "a single token (n = 1)", n=1, eps=0.1)
     yield case("edge cases", "a single feature (d = 1)", d=1, eps=0.1)
     yield case("edge cases", "memory that is not contiguous", layout={"x": strided})
     drawn = case.draw()
-    # Here the mean of the squares less the square of the mean has no correct digit in float32. All spreads are the
-    # same, so that no norm is all rounding.
+    # Here the mean of squares minus the squared mean has no correct digit in float32. All spreads are equal, so that no
+    # norm consists of rounding errors only.
     x = drawn["x"]
     drawn["x"] = (x - x.mean(along, keepdims=True)) / x.std(along, keepdims=True) / 4 + 1000
     yield case("edge cases", "float32 numbers around 1,000", dtype=np.float32, **drawn)
@@ -50,7 +50,7 @@ def edge_cases(case: Cases, along: tuple[int, ...]) -> Iterator[Case]:
 
 
 def further_cases(case: Cases, alike: Sequence[int | slice], equal: str, zeros: str) -> Iterator[Case]:
-    """What is asked last. alike: the index of numbers in x that share mean and variance; so called when equal or 0."""
+    """Yield the last cases. alike: the index of one norm's numbers in x; equal, zeros: their labels."""
     drawn = case.draw(eps=0.1)
     drawn["x"][alike] = 0.75
     yield case("gradients", f"gradients, {equal}", gradient=True, **drawn)
@@ -60,18 +60,18 @@ def further_cases(case: Cases, alike: Sequence[int | slice], equal: str, zeros: 
     yield case("edge cases", f"a gamma with zeros, and {zeros}", **drawn)
     yield case("edge cases", "float16", dtype=np.float16, rtol=0.02)
     yield case("edge cases", IN_FLOAT64, eps=0.25, rtol=RTOL_FLOAT64)
-    # Here the mean of the squares less the square of the mean has few correct digits, even in float64.
+    # Here the mean of squares minus the squared mean has few correct digits, even in float64.
     yield case("edge cases", "numbers around 10,000 that differ by some 0.01", **near(case.draw(), 1e4, 0.01))
 
 
 def near(drawn: dict[str, Any], middle: float, spread: float) -> dict[str, Any]:
-    """What was drawn, with x that near to a number."""
+    """Move x close to a number."""
     drawn["x"] = middle + spread * drawn["x"]
     return drawn
 
 
 def norm_with(axes: Axes) -> Callable[..., Tensor]:
-    """A normalisation over `axes` of x, right unless a slip is named."""
+    """Return a normalisation over `axes` of x, correct unless a slip is named."""
 
     def norm(
         x: Tensor,

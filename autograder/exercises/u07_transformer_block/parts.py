@@ -1,4 +1,4 @@
-"""What several exercises of the unit share."""
+"""Provides forbidden names and drawn parameters that several exercises of unit 7 share."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from ..kit import NOT_IN_TORCH_UNITS, Drawn
 
-#: The course's own name for torch's block, which a notebook shows and no answer may call.
+#: Includes the course's own name for torch's block, which a notebook shows and no answer may call.
 NO_BLOCK_OF_TORCH = (*NOT_IN_TORCH_UNITS, "torchs_block")
 
 
 def without(*calls: str) -> tuple[str, ...]:
-    """What an attention may not use, and these calls of torch, however they are reached."""
+    """Return the names forbidden to an attention, and these calls of torch under every module name."""
     return (*NOT_IN_TORCH_UNITS, *(f"{room}.{call}" for call in calls for room in ("F", "functional", "nn", "torch")))
 
 
-#: torch's norms along a token and along the batch; turned round, each does the work of the other.
+#: torch's norms along a token and along the batch; on transposed inputs, each does the work of the other.
 NO_NORM_OF_TORCH = without(
     *("layer_norm", "LayerNorm", "native_layer_norm", "group_norm", "GroupNorm", "native_group_norm"),
     *("rms_norm", "RMSNorm", "_fused_rms_norm", "_normalize"),
@@ -29,19 +29,19 @@ NO_NORM_OF_TORCH = without(
 
 
 def gain(shape: str) -> Drawn:
-    """A gamma: neither 1 nor 0, of both signs."""
+    """Draw gamma with both signs and no value near 0."""
     return Drawn(
         shape, lambda rng, shape, sizes: np.where(rng.random(shape) < 0.5, -1, 1) * rng.uniform(0.5, 1.8, shape)
     )
 
 
 def full(shape: str, value: float | bool) -> Drawn:
-    """The same number everywhere."""
+    """Return the same number everywhere."""
     return Drawn(shape, lambda rng, shape, sizes: np.full(shape, value))
 
 
 def named(parts: Mapping[str, Drawn]) -> Drawn:
-    """A dict of arguments, each drawn as it says."""
+    """Draw a dict of arguments."""
     axes = [axis for part in parts.values() for axis in part.axes]
     return Drawn(
         "",

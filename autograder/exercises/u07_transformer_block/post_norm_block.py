@@ -1,4 +1,4 @@
-"""post_norm_block: add, then norm, as in 2017."""
+"""Defines the exercise `post_norm_block`, which adds each sublayer and then normalises, as in 2017."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""pre_norm_block: norm, then a sublayer, then add, as today's models do it."""
+"""Defines the exercise `pre_norm_block`, which normalises before each sublayer and then adds, as today's models do."""
 
 from ..kit import Leaf, exercise, normal, size
 from .blocks import (

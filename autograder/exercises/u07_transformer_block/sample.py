@@ -1,4 +1,4 @@
-"""sample: a model goes on writing, each token drawn among those that are likely enough."""
+"""Defines the exercise `sample`, in which a model continues a text by drawing among the likeliest tokens."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from ..kit import HostFunction, Leaf, Rng, exercise, seed
 from ..kit.random_inputs import Drawn
 from .sample_told import experiment
 
-#: Ids whose probability is nothing as long as the end is not planned, and all there is where it is.
+#: Logits of an end that is never drawn before it is planned, and of an end that is certain.
 NEVER, ALWAYS = -60.0, 200.0
 
 
@@ -25,7 +25,7 @@ def sample(
             tokens.append(int(torch.sort(logits, descending=True).indices[0]))
             continue
         p = torch.softmax((logits - logits.max()) / temperature, dim=0)
-        # Kept is whatever has less than top_p before it in the order of likeliness, and the likeliest.
+        # A token is kept if those likelier than it have less than top_p together, and the likeliest always is.
         before = torch.stack([p[p > own].sum() for own in p])
         kept = (before < top_p) | (p == p.max())
         tokens.append(int(torch.multinomial(p * kept, 1, generator=generator)))
@@ -33,30 +33,30 @@ def sample(
 
 
 def levels(rng, vocab, flat=False):
-    """Logits of a vocabulary in descending order, no two near to each other. flat: nor far, or so many times as far."""
+    """Draw descending logits with clear gaps. flat: True for small gaps, or a factor for the gaps."""
     return -np.cumsum(rng.uniform(0.25, 0.6, vocab)) * (0.1 if flat is True else flat or 1.0)
 
 
 def between(ordered, temperature, kept):
-    """A top_p that keeps so many of the logits, in the middle between two sums of probabilities."""
+    """Return the top_p that keeps `kept` of the logits, halfway between two cumulative sums."""
     p = np.exp(ordered / temperature) / np.exp(ordered / temperature).sum()
     sums = np.cumsum(p)
     return float((sums[kept - 1] + (sums[kept - 2] if kept > 1 else 0.0)) / 2)
 
 
 def model(key, ordered, end, stops, likely=None, sharp=1.0, large=1.0):
-    """A model that gives the same logits in another order for every text, and the end alone once `stops` are there.
+    """Return a model that gives each text the same logits in another order, and `end` for certain after `stops` tokens.
 
-    stops: how many tokens there are before the end; None: it never comes.
-    likely: the logit of the end before; None: next to nothing. sharp: a factor of the logits after every other text.
-    large: how large logits are, those of the end too.
+    stops: the number of tokens before the end; None: it never comes.
+    likely: the logit of the end until then; None: almost no probability. sharp: a factor for the logits of every other
+    length of text. large: the scale of the logits of the end.
     """
 
     def next_logits(tokens):
         if not isinstance(tokens, list) or not tokens:
             raise TypeError("next_logits takes the list of all tokens so far")
         rng = np.random.default_rng([key, *(int(token) for token in tokens)])
-        # What is added says nothing; beside it, the tiniest logits would all be equal.
+        # The shift changes no probability; added to tiny logits, it would make them all equal.
         logits, shift = rng.permutation(ordered), rng.normal() if ordered.min() < -1e-9 else 0.0
         logits = np.insert(logits + shift, end, large * NEVER if likely is None else likely + shift)
         if len(tokens) % 2:
@@ -97,11 +97,11 @@ def cases(case):
     ):  # fmt: skip
         """kept: how many ids top_p keeps; None: all, unless a `top_p` is given. new: tokens before the end.
 
-        room: for how many there is.
+        room: the maximal number of new tokens.
 
-        with_end: a place of the prompt that holds the end. flat: all ids are about equally likely.
+        with_end: a position in the prompt that contains the end. flat: all ids are about equally likely.
 
-        likely: whether the end is the likeliest of the ids that top_p leaves out; else it comes where it is planned.
+        likely: whether the end is the likeliest of the ids that top_p leaves out; if not, it only comes where planned.
         """
         rng, vocab = case.rng, vocab or int(case.rng.integers(10, 15))
         ordered = large * levels(rng, vocab - 1 + likely, flat)
@@ -166,7 +166,7 @@ def cases(case):
 
 
 def by_sum(p, top_p, *, more=0):
-    """What is kept: the fewest most likely ids that reach top_p, or `more` than those."""
+    """Keep the fewest most likely ids that reach top_p, or `more` than those."""
     ordered = p.sort(descending=True)
     count = int((ordered.values.cumsum(0) < top_p).sum()) + 1 + more
     return torch.zeros_like(p).scatter(0, ordered.indices[: max(count, 1)], 1.0) * p
@@ -184,7 +184,7 @@ def written(
     draw=lambda p, generator: int(torch.multinomial(p, 1, generator=generator)),
     stops=lambda tokens, start, end: end in tokens[start:],
 ):  # fmt: skip
-    """The whole of it, with a place for every slip."""
+    """Sample with an option for each slip."""
     tokens, start = list(prompt), len(prompt)
     while len(tokens) < max_len and not stops(tokens, start, end):
         logits = next_logits(context(list(tokens)))

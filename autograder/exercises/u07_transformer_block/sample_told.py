@@ -1,4 +1,4 @@
-"""What is to be said of a text that `sample` goes on with otherwise than is due: whether the id may come there."""
+"""Says how a text of `sample` first differs from the expected one, and whether the id could be drawn there."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ NAMES = ("next_logits", "prompt", "end", "max_len", "temperature", "top_p")
 
 
 def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str:
-    """Of the first token that is another one than is due."""
+    """Describe the first unexpected token."""
     given = named(case, NAMES)
     if not isinstance(answered, list) or not all(type(token) is int for token in answered):
         return ""
@@ -39,7 +39,7 @@ def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str
 
 
 def _stopping(given: Mapping[str, Any], answered: list[int], due: list[int]) -> str:
-    """Of a text that is right as far as it goes, and ends before its end."""
+    """Describe a text that is correct so far but stops too early."""
     new = len(answered) - len(given["prompt"])
     if new < 0:
         return f"your list has only {counted(len(answered), 'token')}, but it should begin with the whole prompt."

@@ -1,4 +1,4 @@
-"""transformer_logits: a whole decoder-only model, from tokens to the logits of every position."""
+"""Defines the exercise `transformer_logits`, a whole decoder-only model from tokens to the logits of every position."""
 
 from collections.abc import Callable
 from functools import partial
@@ -33,7 +33,7 @@ MODEL = named(
 
 
 def with_a_repeat(shape: str) -> Drawn:
-    """Tokens, the last of which is the first again, at another position."""
+    """Draw tokens whose last one repeats the first, at another position."""
 
     def make(rng, lengths, sizes):
         tokens = ids(shape, below="vocab").draw(rng, sizes)
@@ -132,17 +132,17 @@ def model_with(
 
 
 def at(positions):
-    """The model with other positions: `positions(W_pos, n)`."""
+    """Use other positions in the model: `positions(W_pos, n)`."""
     return {"embed": lambda t, p: p["W_E"][t] + positions(p["W_pos"], t.shape[1])}
 
 
 def seeing(allowed):
-    """The model with another mask, made of one that allows everything."""
+    """Use another mask in the model, made from one that allows everything."""
     return {"mask_of": lambda n: allowed(torch.ones(n, n, dtype=torch.bool))}
 
 
 def without_last_positions(x, p):
-    """The final norm, without the positions that were added behind the last block: no block follows it."""
+    """Apply the final norm to the stream without the positions added after the last block, which no block follows."""
     return final_norm(x - p["W_pos"][: x.shape[1]] if p["blocks"] else x, p)
 
 

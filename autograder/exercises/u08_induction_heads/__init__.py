@@ -1,4 +1,4 @@
-"""Unit 8, induction heads: repeated sequences, head scores, circuits, ablation, an induction circuit set by hand."""
+"""Lists the exercises of unit 8, on head scores, circuits, ablation, and an induction circuit made by hand."""
 
 from ..kit import in_order
 

@@ -1,4 +1,4 @@
-"""ablate_head: what the heads add to the stream, with one of them silenced."""
+"""Defines the exercise `ablate_head`, which sets one head's contribution to the stream to zero."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from ..kit import Drawn, Leaf, by_columns, exercise, normal, strided
 
 
 def inner_head():
-    """A head that is neither the first nor the last, where there are three."""
+    """Draw a head that is neither the first nor the last, if there are at least three."""
 
     def make(rng, shape, sizes):
         return int(rng.integers(1, sizes["h"] - 1)) if sizes["h"] > 2 else sizes["h"] - 1
@@ -49,7 +49,7 @@ def cases(case):
 
 
 def zeroed(places, value=0.0):
-    """What comes in, with `value` at `places(contributions, head)`: an index."""
+    """Return the input with `value` at the index `places(contributions, head)`."""
 
     def wrong(head_outputs, head):
         kept = head_outputs.clone()
@@ -60,12 +60,12 @@ def zeroed(places, value=0.0):
 
 
 def of_heads(gone):
-    """What comes in, with zeros in the heads for which `gone(all heads, head)` says True."""
+    """Return the input with zeros in the heads where `gone(all heads, head)` is True."""
     return zeroed(lambda x, head: (slice(None), gone(torch.arange(x.shape[1]), head)))
 
 
 def along(axis):
-    """What comes in, with zeros at place `head` of another axis, where it is that long."""
+    """Return the input with zeros at index `head` of another axis, if that axis is long enough."""
     return zeroed(lambda x, head: (*(slice(None),) * axis, torch.arange(x.shape[axis]) == head))
 
 

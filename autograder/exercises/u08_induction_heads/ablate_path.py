@@ -1,4 +1,4 @@
-"""ablate_path: the model in which one reader of the second layer does not see what the first layer wrote."""
+"""Defines the exercise `ablate_path`, in which one reader of the second layer doesn't see the first layer's output."""
 
 import math
 
@@ -11,7 +11,7 @@ from .hand_made_circuit import build_induction_circuit, run_circuit
 
 
 def drawn_weights(gain=2.0):
-    """Weights for `run_attention_only`, whose widths differ from layer to layer; longer texts than n would do."""
+    """Draw weights for `run_attention_only` whose widths differ between layers, with two more positions than n."""
 
     def make(rng, shape, sizes):
         d = sizes["d_model"]
@@ -42,11 +42,11 @@ def ablate_path(
     Leaf("float array", "logits"),
     [Leaf("float array", "the first layer's pattern"), Leaf("float array", "the second layer's pattern")],
 ):
-    """By the plain model, in a stream twice as wide: what the embedding wrote is kept beside what all wrote."""
+    """Run the plain model on a stream of double width: one half for the embedding only, the other for everything."""
     first, second = weights["blocks"]
 
     def beside(matrix, place):
-        """The rows that read one half of the stream, the other half unread."""
+        """Return rows that read one half of the stream and ignore the other."""
         blank = torch.zeros_like(matrix)
         return torch.cat([matrix, blank] if place == "embedding" else [blank, matrix])
 
@@ -127,7 +127,7 @@ def cases(case):
 
 
 def far_below(drawn):
-    """The same number, -1e6 / √d_head, added to all scores of both layers: the first feature does that alone."""
+    """Add the same number, -1e6 / √d_head, to all scores of both layers, by means of the first feature only."""
     weights = drawn["weights"]
     weights["W_E"][:, 0], weights["W_pos"][:, 0], weights["W_U"][0] = 0, 100, 0
     for block in weights["blocks"]:
@@ -139,7 +139,7 @@ def far_below(drawn):
 
 
 def with_second(weights, name, change):
-    """The weights with one matrix of the second layer changed."""
+    """Return the weights with one matrix of the second layer changed."""
     first, second = weights["blocks"]
     return {**weights, "blocks": [first, {**second, name: change(second[name])}]}
 

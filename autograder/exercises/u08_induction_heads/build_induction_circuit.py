@@ -1,4 +1,4 @@
-"""build_induction_circuit: the weights of two layers, set by hand, that continue what they have seen before."""
+"""Defines the exercise `build_induction_circuit`, which sets by hand the weights of a two-layer induction circuit."""
 
 import math
 
@@ -36,7 +36,7 @@ def cases(case):
 
 
 def changed(change):
-    """Our circuit, after `change(weights)`."""
+    """Return the reference circuit after `change(weights)`."""
     return lambda vocab_size, n_ctx: change(build_induction_circuit(vocab_size, n_ctx))
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a circuit of which many are right: it is run on sequences that nobody has seen."""
+"""Finds faults in a student's induction circuit by running it on new sequences; many circuits are correct."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SEQUENCES = 4
 
 
 def examine_circuit(case: Case, weights: Any) -> Symptom | None:
-    """The first thing that is wrong with what `build_induction_circuit` returned for this case, or None.
+    """Return the first fault in what `build_induction_circuit` returned for this case, or None.
 
-    The case's sizes hold what the weights are run on: period, repeats and the seed of the sequences.
+    The case's sizes describe the sequences for the run: period, repeats and seed.
     """
     vocab, n_ctx = case.args
     problem = form_problem(weights, vocab, n_ctx)
@@ -33,7 +33,7 @@ def examine_circuit(case: Case, weights: Any) -> Symptom | None:
     if not torch.isfinite(logits).all():
         return Symptom("not-finite", "the logits hold NaN or infinity")
     rows = torch.arange(period, tokens.shape[1])
-    if not len(rows):  # nothing is repeated: to return weights that run is all that was asked for
+    if not len(rows):  # nothing repeats here, so weights that run are enough
         return None
     score = float(second[:, rows, rows - (period - 1)].mean())
     if score < PREFIX_MATCHING:
@@ -47,14 +47,14 @@ def _tensors(weights: dict[str, Any], keys: Iterable[str]) -> dict[str, Tensor]:
 
 
 def _sequences(vocab: int, period: int, repeats: int, seed: int) -> Tensor:
-    """Rows of a block without repetition, repeated."""
+    """Return rows of a block without repetition, repeated."""
     generator = torch.Generator().manual_seed(seed)
     rows = [torch.randperm(vocab, generator=generator)[:period] for _ in range(SEQUENCES)]
     return torch.stack(rows).repeat(1, repeats)
 
 
 def _prediction_problem(logits: Tensor, tokens: Tensor, rows: Tensor) -> Symptom | None:
-    """What is wrong with the logits of `rows`, where the second layer attends to the right tokens."""
+    """Return the fault in the logits of `rows`, where the second layer attends to the right tokens, or None."""
     logits = logits[:, rows]
     guesses = logits.argmax(-1)
     clear = logits.topk(2).values.diff(dim=-1).abs().squeeze(-1) > 0
@@ -74,7 +74,7 @@ def _prediction_problem(logits: Tensor, tokens: Tensor, rows: Tensor) -> Symptom
 
 
 def _first_layer_slip(first: Tensor) -> str | None:
-    """What is wrong with the first layer, if it is meant to look at the token before."""
+    """Return the fault in the first layer, assuming that it should attend to the previous token, or None."""
     rows = torch.arange(1, first.shape[-1])
     before, itself = first[:, rows, rows - 1], first[:, rows, rows]
     two_before = first[:, rows[1:], rows[1:] - 2]
@@ -92,7 +92,7 @@ def _first_layer_slip(first: Tensor) -> str | None:
 
 
 def _second_layer_slip(second: Tensor, period: int) -> str:
-    """Why the second layer does not look where it should, from the places that it looks at."""
+    """Return why the second layer attends to the wrong positions, judging by where it attends."""
     n = second.shape[-1]
     rows = torch.arange(period, n)
     weight, key = second[:, period:].max(-1)

@@ -1,4 +1,4 @@
-"""Whether what a student returned for weights is a circuit that can be run: keys, dtypes and shapes."""
+"""Checks that a student's weights form a circuit that can be run: keys, dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK_KEYS = ("W_Q", "W_K", "W_V", "W_O")
 
 
 def form_problem(weights: Any, vocab: int, n_ctx: int) -> Symptom | None:
-    """The first thing that keeps the weights from being run, or None."""
+    """Return the first fault that makes the weights impossible to run, or None."""
     if not isinstance(weights, dict) or not {*END_KEYS, "blocks"} <= set(weights):
         return Symptom("keys-missing", f"a dict with {', '.join(END_KEYS)}, blocks is expected")
     blocks = weights["blocks"]
@@ -40,7 +40,7 @@ def form_problem(weights: Any, vocab: int, n_ctx: int) -> Symptom | None:
 
 
 def _fitting(weights: dict[str, Any], vocab: int, n_ctx: int) -> dict[str, tuple[int, int]]:
-    """The shape that each weight must have, by name; W_E says d_model, W_Q and W_V of a block its d_head and d_v."""
+    """Return each weight's required shape by name; W_E sets d_model, and a block's W_Q and W_V its d_head and d_v."""
     d_model = weights["W_E"].shape[1]
     shapes = {"W_E": (vocab, d_model), "W_pos": (n_ctx, d_model), "W_U": (d_model, vocab)}
     for i, block in enumerate(weights["blocks"]):

@@ -1,4 +1,4 @@
-"""composition_score: how much of what an earlier head writes the keys of a later head read."""
+"""Defines the exercise `composition_score`, which measures how much of a head's output a later head's keys read."""
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from ..kit import IN_FLOAT64, OF_INPUTS, RTOL_FLOAT64, Drawn, Leaf, exercise, no
 
 
 def circuit(rank, scale=1.0):
-    """The d_model × d_model product of two thin factors, as a head has it."""
+    """Draw the d_model × d_model product of two thin factors, as in a head."""
 
     def make(rng, shape, sizes):
         return scale * rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
@@ -36,7 +36,7 @@ def cases(case):
     yield case("values", "large weights", W_QK=circuit(2, 300.0))
     drawn = case.draw()
     late = np.arange(drawn["d_model"]) >= drawn["d_model"] // 2
-    into = drawn["W_OV"] * ~late[:, None] * late  # reads the first half, writes to the second
+    into = drawn["W_OV"] * ~late[:, None] * late  # reads the first half of the features, writes to the second
     yield case("values", "the keys read what the head writes", W_QK=drawn["W_QK"] * late, W_OV=into)
     yield case("values", "not contiguous", layout=strided, W_QK=circuit(3), W_OV=circuit(4))
     yield case("values", "the queries read what the head writes", W_QK=drawn["W_QK"] * late[:, None], W_OV=into)
@@ -63,7 +63,7 @@ def composed(
     product=lambda A, B: A @ B.T, norm=torch.linalg.norm, above=None, below=lambda a, b: a * b,
     after=lambda score, d: score,
 ):  # fmt: skip
-    """The score with a place for every slip. above: the norm of the product, where it differs from that of the two."""
+    """Compute the score with an option for each slip. above: the norm of the product, if another one."""
     score = (above or norm)(product(W_QK, W_OV)) / below(norm(W_QK), norm(W_OV))
     if not (W_QK.any() and W_OV.any()):
         score = torch.zeros((), dtype=W_QK.dtype)

@@ -1,4 +1,4 @@
-"""copying_score: the share of tokens whose own logit a head raises most."""
+"""Defines the exercise `copying_score`, the share of tokens for which a head raises their own logit most."""
 
 import math
 
@@ -21,7 +21,7 @@ def plain(ov):
 
 def cases(case):
     for criterion, label, ov in circuits(case.rng):
-        yield case(criterion, label, ov=ov, rtol=1e-6)  # a share may be taken in float32
+        yield case(criterion, label, ov=ov, rtol=1e-6)  # the share may be computed in float32
 
 
 def circuits(rng):
@@ -47,10 +47,10 @@ def circuits(rng):
 
 
 def circuit(rng, vocab, copying):
-    """The first `copying` tokens of a shuffled order copy themselves, two of them clearly; the others do not.
+    """Draw logits in which `copying` tokens, in random order, copy themselves, two of them clearly; the others don't.
 
-    The third and the fourth have a logit below 0 that is larger by its size. The last of all has the smallest logit for
-    itself, so that no mistake answers 0 everywhere.
+    The third and fourth also have a negative logit of larger absolute value. The last one, if it doesn't copy itself,
+    has the smallest logit for itself, so that no mistake gives 0 everywhere.
     """
     ov = rng.standard_normal((vocab, vocab))
     for place, token in enumerate(rng.permutation(vocab)):
@@ -65,7 +65,7 @@ def circuit(rng, vocab, copying):
 
 
 def share(hits):
-    """The share of tokens for which `hits(ov)` says True."""
+    """Return the share of tokens for which `hits(ov)` is True."""
     return lambda ov: hits(ov).double().mean()
 
 

@@ -1,4 +1,4 @@
-"""find_heads: which heads of a model look at the token before, and which at what followed an earlier occurrence."""
+"""Defines the exercise `find_heads`, which searches a model for previous-token heads and induction heads."""
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ def search(
     counts=lambda score, chance: (score - chance) / (1 - chance) > 0.5,
     told=lambda pairs: pairs,
 ):
-    """Both lists. Chance is what the same score gives to the pattern of even attention."""
+    """Return both lists. Chance is the score of evenly spread causal attention."""
     n, lists = len(tokens), []
     for places in (torch.from_numpy(steps_back(n, 1)), followed(tokens)):
         used = rows(places)
@@ -48,7 +48,7 @@ def search(
 
 
 def _followed(tokens, shift=1):
-    """True at column j of row i where the token `shift` columns before j is that of i."""
+    """Return True at (i, j) if an earlier occurrence of token i is `shift` columns before j."""
     return torch.from_numpy(matches(tokens.numpy(), shift))
 
 
@@ -114,7 +114,7 @@ def latest(tokens):
 
 
 def with_one_gap(tokens):
-    """Where the token after the match would stand if all repeats had the gap of the first."""
+    """Return where the token after the match would be if all repeats had the gap of the first."""
     n = len(tokens)
     gaps = [i - j for i in range(n) for j in reversed(range(i)) if tokens[j] == tokens[i]]
     return torch.from_numpy(

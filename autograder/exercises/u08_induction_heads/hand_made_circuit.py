@@ -1,6 +1,6 @@
-"""An induction circuit whose weights are set by hand, with a place for every way in which it fails, and how it is run.
+"""Builds and runs an induction circuit with hand-set weights and an option for each way in which it can fail.
 
-Many sets of weights are right, so none is compared with ours.
+Many sets of weights are correct, so none is compared with these.
 """
 
 import math
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..kit import Leaf
 
-#: Weights above these sizes are refused before they are run.
+#: Wider weights are refused before they are run.
 WIDTH_CAP = 4_096
 
 
@@ -30,12 +30,12 @@ def build_induction_circuit(
     shift: int = 0,
     loudness: float = 1.0,
 ) -> Leaf("dict", "the weights"):
-    """Weights whose residual stream has four parts: token, position, noted previous token, prediction.
+    """Return weights whose residual stream has four parts: token, position, noted previous token, prediction.
 
-    The first layer notes at each position the token before it. In the second the current token asks for positions
-    that noted it, the latest first, and copies the token that stands there to the prediction. The keyword arguments
-    are slips, but for `mend_start`, which keeps position 0, the only one that notes its own token, from being asked
-    for by it.
+    The first layer notes the previous token at each position. In the second, the current token's query matches
+    positions that noted it, the latest first, and copies the token there to the prediction. The keyword arguments are
+    slips, except `mend_start`: position 0 is the only one that notes its own token, and `mend_start` keeps this token's
+    query from matching it.
     """
     v, n = vocab_size, n_ctx
     d_model = 3 * v + n
@@ -66,13 +66,13 @@ def build_induction_circuit(
 
 
 def _zero_block(d_model: int, d_head: int, d_v: int) -> dict[str, Tensor]:
-    """The weights of one layer, all 0."""
+    """Return the weights of one layer, all 0."""
     shapes = {"W_Q": (d_model, d_head), "W_K": (d_model, d_head), "W_V": (d_model, d_v), "W_O": (d_v, d_model)}
     return {key: torch.zeros(shape) for key, shape in shapes.items()}
 
 
 def run_circuit(tokens: Tensor, weights: dict[str, Any]) -> tuple[Tensor, list[Tensor]]:
-    """(logits, patterns) of the attention-only model: one head per layer, no bias, no norm."""
+    """Return (logits, patterns) of the attention-only model: one head per layer, no bias, no norm."""
     n = tokens.shape[1]
     allowed = torch.ones(n, n, dtype=torch.bool).tril()
     x, patterns = weights["W_E"][tokens] + weights["W_pos"][:n], []

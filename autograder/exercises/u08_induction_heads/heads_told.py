@@ -1,4 +1,4 @@
-"""What is to be said of a head that find_heads names wrongly: how much of its weight is on the places that count."""
+"""Says why a head is missing from, or wrong in, a list of `find_heads`, by its weight on the positions that count."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,12 +9,12 @@ from ..kit import Case, Sent, named
 from .texts_with_gaps import matches, steps_back
 
 KINDS = ("previous", "induction")
-#: So much of a head's weight on the places that count, for "most" of it.
+#: More than this share of a head's weight on the positions that count is "most" of it.
 MOST = 0.6
 
 
 def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str:
-    """Of the first list that is wrong: a head that is missing, or one that is named and not due."""
+    """Describe the first wrong list: a missing head, or one that doesn't belong there."""
     given = named(case, ("patterns", "tokens"))
     patterns, tokens = (np.asarray(given[name]) for name in ("patterns", "tokens"))
     places = steps_back(len(tokens), 1), matches(tokens)
@@ -53,7 +53,7 @@ def _in_both(head: tuple[int, int], due: Any, answered: Any) -> bool:
 
 
 def _weight(patterns: np.ndarray, head: tuple[int, int], places: np.ndarray) -> str:
-    """How much of a row's weight is on the places that count, and how much even attention would have there."""
+    """Say how much of a row's weight is on the positions that count, and how much even attention would put there."""
     rows, pattern = places.any(axis=1), patterns[head].astype(float)
     even = np.tri(len(places)) / np.arange(1, len(places) + 1)[:, None]
     share, chance = ((weights * places)[rows].sum(axis=1).mean() for weights in (pattern, even))

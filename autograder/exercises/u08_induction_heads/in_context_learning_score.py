@@ -1,4 +1,4 @@
-"""in_context_learning_score: how much lower the loss is late in the context than early in it."""
+"""Defines the exercise `in_context_learning_score`, the loss late in the context minus the loss early in it."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from ..kit import IN_FLOAT64, OF_INPUTS, RTOL_FLOAT64, Drawn, Leaf, by_columns, 
 
 
 def falling(shape):
-    """Losses above 0 that fall along the last axis."""
+    """Draw losses above 0 that fall along the last axis."""
     return Drawn(shape, lambda rng, shape, sizes: np.abs(rng.standard_normal(shape)) + np.linspace(3, 0.5, shape[-1]))
 
 
@@ -52,7 +52,7 @@ def cases(case):
 
 
 def of_means(losses_of):
-    """A difference of two means. losses_of: (losses, early, late) -> those it takes late, and early."""
+    """Return a difference of two means. losses_of: (losses, early, late) -> the late and the early losses it uses."""
 
     def wrong(losses, early, late):
         at_late, at_early = losses_of(losses, early, late)

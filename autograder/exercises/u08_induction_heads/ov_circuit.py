@@ -1,4 +1,4 @@
-"""ov_circuit: what a head adds to every logit for every token that it attends to."""
+"""Defines the exercise `ov_circuit`, which gives what a head adds to every logit for every token that it attends to."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""What both scores of attention patterns share: how maps are drawn, and a mean with a place for every slip."""
+"""Draws attention patterns for both pattern scores, and averages a diagonal of them with an option for each slip."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..kit import Drawn
 
 
 def attention(shape: str, causal: bool = True) -> Drawn:
-    """Attention weights whose rows sum to 1; later tokens get none unless `causal` is False."""
+    """Draw attention weights whose rows sum to 1; later tokens get none unless `causal` is False."""
     return Drawn(shape, lambda rng, shape, sizes: _attention(rng, shape, causal))
 
 
@@ -25,12 +25,12 @@ def _attention(rng: np.random.Generator, shape: tuple[int, ...], causal: bool = 
 
 
 def one_token_each(shape: str) -> Drawn:
-    """Maps that give all weight to one token, earlier or later, and 0 to all others."""
+    """Draw maps that give all weight to one token, earlier or later, and 0 to all others."""
     return Drawn(shape, lambda rng, shape, sizes: np.eye(shape[-1])[rng.integers(shape[-1], size=shape[:-1])])
 
 
 def heads_looking_back(offsets: Callable[[int], Sequence[int]] | Sequence[int]) -> Drawn:
-    """One causal map "n n" for each offset, most of whose weight lies that many positions back.
+    """Draw one causal map "n n" for each offset, with most of its weight that many positions back.
 
     offsets: may be a function of the size `period`.
     """
@@ -57,9 +57,9 @@ def mean_of_band(
     *,
     by: Callable[[Tensor, int], Tensor] = lambda band, n: band.mean(-1),
 ) -> Tensor:
-    """The mean over rows from `first` on of the weight `offset` columns to the left, (…, n, n) -> (…).
+    """Average the weight `offset` columns to the left over rows from `first` on, (…, n, n) -> (…).
 
-    by: what is made of the band and n.
+    by: combines the weights of these rows, given n.
     """
     n = weights.shape[-1]
     last = n + min(offset, 0)

@@ -1,4 +1,4 @@
-"""prefix_matching_score: how much attention goes to the token that followed the current one, a period ago."""
+"""Defines the exercise `prefix_matching_score`, the attention to what followed the current token a period ago."""
 
 import numpy as np
 import torch
@@ -58,7 +58,7 @@ def score(weights, period, *, offset=lambda p: p - 1, first=lambda p: p, **slips
 
 
 def cut(length):
-    """The score of the first `length(n, period)` tokens alone."""
+    """Return the score of the first `length(n, period)` tokens only."""
 
     def wrong(weights, period):
         kept = length(weights.shape[-1], period)

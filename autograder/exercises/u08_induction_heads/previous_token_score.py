@@ -1,4 +1,4 @@
-"""previous_token_score: how much attention goes to the token before, averaged over positions."""
+"""Defines the exercise `previous_token_score`, the average attention to the previous token."""
 
 import numpy as np
 import torch
@@ -46,7 +46,7 @@ def score(weights, *, offset=1, first=1, **slips):
 
 
 def mean_of_rest(total):
-    """A mean over the positions that have a token before them. total: weights -> the sum over them."""
+    """Return a mean over the positions that have a previous token. total: weights -> the sum over them."""
     return lambda w: total(w) / max(w.shape[-1] - 1, 1)
 
 

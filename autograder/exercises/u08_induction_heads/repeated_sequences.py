@@ -1,4 +1,4 @@
-"""repeated_sequences: rows of random tokens that come again, block after block."""
+"""Defines the exercise `repeated_sequences`, which draws rows of random tokens that repeat block after block."""
 
 import torch
 
@@ -32,14 +32,14 @@ def cases(case):
     yield case("edge cases", "blocks of one token", period=1, vocab=30)
     yield case("edge cases", "each block once", repeats=1, vocab=30)
     yield case("edge cases", "a vocabulary of one token", vocab=1)
-    yield case("edge cases", "ids far above 65,535 (vocab_size = {vocab})", vocab=10**15)  # no table is as large
+    yield case("edge cases", "ids far above 65,535 (vocab_size = {vocab})", vocab=10**15)  # no table can be this large
 
 
 def drawn(
     batch, period, repeats, vocab_size, generator, *,
     shape=lambda b, p, r: (b, p), low=0, high=0, repeat=lambda block, r: block.repeat(1, r),
 ):  # fmt: skip
-    """One draw that is repeated, with a place for every slip."""
+    """Draw once and repeat, with an option for each slip."""
     return repeat(torch.randint(low, vocab_size + high, shape(batch, period, repeats), generator=generator), repeats)
 
 

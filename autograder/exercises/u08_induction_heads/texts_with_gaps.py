@@ -1,4 +1,4 @@
-"""Texts whose tokens come back after varying gaps, and heads of a known kind that read them."""
+"""Draws texts whose tokens recur after varying gaps, and attention patterns of known heads on them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-#: No head's score, with chance taken off, lies between these: whether it counts is never a matter of taste.
+#: No head's score, corrected for chance, is between these, so that it is clear whether the head counts.
 UNCLEAR = 0.28, 0.72
 
 
 def copied(rng: np.random.Generator, n: int, fresh: int) -> np.ndarray:
-    """`fresh` distinct tokens, in which pieces of what stood before are put in again at random places."""
+    """Draw `fresh` distinct tokens and insert copies of earlier pieces at random places."""
     tokens = list(rng.permutation(60)[:fresh])
     while len(tokens) < n:
         length = min(int(rng.integers(2, 5)), n - len(tokens))
@@ -22,13 +22,13 @@ def copied(rng: np.random.Generator, n: int, fresh: int) -> np.ndarray:
 
 
 def of_two(rng: np.random.Generator, n: int, share: float) -> np.ndarray:
-    """Two tokens, one of them with this share, in a random order."""
+    """Draw two tokens in random order, one of them with this share."""
     ones = max(round(n * share), 1)
     return rng.permutation(np.repeat([3, 5], [n - ones, ones]))
 
 
 def mostly_one(rng: np.random.Generator, n: int) -> np.ndarray:
-    """One token at three of four places, and six kinds at the others."""
+    """Draw one token at three of four places, and six kinds at the others."""
     text = np.repeat(11, n)
     places = rng.permutation(n)[: n // 4]
     text[places] = rng.permutation(np.resize(np.arange(6), len(places)))
@@ -36,18 +36,18 @@ def mostly_one(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def doubled(rng: np.random.Generator, kinds: int) -> np.ndarray:
-    """Distinct tokens, each twice in a row."""
+    """Draw distinct tokens, each twice in a row."""
     return np.repeat(rng.permutation(40)[:kinds], 2)
 
 
 def far_apart(tokens: np.ndarray) -> np.ndarray:
-    """The same text in other ids, of which five at a time have the same last 16 bits."""
+    """Rename the tokens to ids of which five at a time have the same last 16 bits."""
     kinds = np.unique(tokens, return_inverse=True)[1]
     return kinds // 5 + 65_536 * (kinds % 5 + 2)
 
 
 def one_then_others(rng: np.random.Generator) -> np.ndarray:
-    """Five times the same token, then others once each, but for the last, which comes back once."""
+    """Draw five copies of one token, then others once each; one of them recurs at the end."""
     tokens = rng.permutation(60)[:31]
     return np.concatenate([tokens[:1].repeat(5), tokens[1:], tokens[8:9]])
 
@@ -57,7 +57,7 @@ def steps_back(n: int, steps: int) -> np.ndarray:
 
 
 def matches(tokens: np.ndarray, shift: int = 1) -> np.ndarray:
-    """(i, j) is True where j <= i and the token `shift` columns before j is the one of i."""
+    """Return a matrix that is True at (i, j <= i) if an earlier occurrence of token i is `shift` columns before j."""
     n = len(tokens)
     found = np.zeros((n, n), bool)
     for i in range(n):
@@ -67,7 +67,7 @@ def matches(tokens: np.ndarray, shift: int = 1) -> np.ndarray:
 
 
 def corrected(patterns: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The mean weight on `places` over the rows that have one: 0 for even attention, 1 for all weight."""
+    """Return the mean weight on `places` over the rows that have one: 0 for even attention, 1 for all weight."""
     n, rows = len(places), places.any(-1)
     if not rows.any():
         return np.zeros(patterns.shape[:-2])
@@ -79,9 +79,9 @@ def corrected(patterns: np.ndarray, places: np.ndarray) -> np.ndarray:
 def read_by(
     rng: np.random.Generator, text: Callable[[], np.ndarray], kinds: Sequence[Sequence[tuple[str, float]]]
 ) -> dict[str, np.ndarray]:
-    """Tokens from `text()` and patterns (layers, heads, n, n) none of which is near to the border.
+    """Draw tokens from `text()` and patterns (layers, heads, n, n) whose scores are all clear.
 
-    kinds: what each head of each layer does, and how much of it.
+    kinds: what each head of each layer does, and how strongly.
     """
     for _ in range(100):
         tokens = text()
@@ -101,7 +101,7 @@ def _clear_head(rng: np.random.Generator, tokens: np.ndarray, kind: str, strengt
 
 
 def _head(rng: np.random.Generator, tokens: np.ndarray, kind: str, strength: float) -> np.ndarray:
-    """A causal pattern which stands `strength` of the way from even attention to what its kind looks at."""
+    """Draw a causal pattern `strength` of the way from even attention to the positions of its kind."""
     n = len(tokens)
     allowed = np.tri(n, dtype=bool)
     places = {
@@ -126,12 +126,12 @@ def _head(rng: np.random.Generator, tokens: np.ndarray, kind: str, strength: flo
 
 
 def _spread(rng: np.random.Generator, places: np.ndarray) -> np.ndarray:
-    """Random weights on these places, which sum to 1 in every row that has one."""
+    """Draw random weights on these places, which sum to 1 in every row that has one."""
     weights = np.where(places, rng.random(places.shape) + 0.3, 0.0)
     return weights / np.maximum(weights.sum(-1, keepdims=True), 1e-12)
 
 
 def _latest(places: np.ndarray) -> np.ndarray:
-    """The last place of every row alone."""
+    """Keep only the last place of every row."""
     later = np.cumsum(places[:, ::-1], -1)[:, ::-1]
     return places & (later == 1)

@@ -1,4 +1,4 @@
-"""Unit 9, attention three ways, what it costs, and how to time it honestly."""
+"""Lists the exercises of unit 9, on loop, batched and tiled attention, their costs, and timing."""
 
 from ..kit import in_order
 

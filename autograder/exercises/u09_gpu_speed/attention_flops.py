@@ -1,4 +1,4 @@
-"""attention_flops: the operations of the two matmuls of an attention."""
+"""Defines the exercise `attention_flops`, which counts the operations of attention's two matrix products."""
 
 from ..kit import Leaf, exercise, size
 

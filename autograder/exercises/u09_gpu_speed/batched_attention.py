@@ -1,4 +1,4 @@
-"""batched_attention: all queries of all heads in two products, with or without a causal mask."""
+"""Defines the exercise `batched_attention`, which uses two products for all queries of all heads, causal or not."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""flash_backward: the gradients of attention, block after block, from the output and one number per query."""
+"""Defines the exercise `flash_backward`, which computes attention's gradients in blocks, from output and logsumexp."""
 
 import math
 
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from ..kit import NOT_IN_TORCH_UNITS, Leaf, exercise, normal
 from .parts import BLOCKS, equal_queries, other_blocks, zeros_and_twins
 
-#: Autograd in all its forms: the exercise is what it would do.
+#: Every form of autograd, which would do the whole exercise.
 NO_AUTOGRAD = ("torch.autograd", "torch.func", "torch._functorch")
 NO_BACKWARD_OF_TORCH = (
     "aten._scaled_dot_product_flash_attention_for_cpu_backward",
@@ -31,7 +31,7 @@ def flash_backward(
 
 
 def with_forward(drawn):
-    """The arguments with the output and the log of the sum that belong to Q, K and V."""
+    """Add the output and the logsumexp of Q, K and V to the arguments."""
     Q, K, V = (drawn[name] for name in "QKV")
     scores = Q @ K.swapaxes(-1, -2) / math.sqrt(Q.shape[-1])
     top = scores.max(-1, keepdims=True)
@@ -106,13 +106,13 @@ def all_near(sign):
 
 
 def in_turn(drawn):
-    """The scores of one query are all near +10,000, those of the next near −10,000."""
+    """Move all scores of one query near +10,000, and those of the next near −10,000."""
     all_near(1)(drawn)
     drawn["Q"] *= np.resize([1.0, -1.0], drawn["n"])[:, None]
 
 
 def both_signs(drawn):
-    """Each query has several keys near +10,000, between which it divides its weight, and others near −10,000."""
+    """Give each query several keys near +10,000, which share its weight, and others near −10,000."""
     all_near(1)(drawn)
     for name in "QK":
         drawn[name] *= np.resize([1.0, 1.0, -1.0], drawn["n"])[:, None]
@@ -131,7 +131,7 @@ def too_large(case, arrays):
 def backward(
     Q, K, V, out, logsumexp, d_out, size, *, weights="right", row_sum="right", jacobian="right", floor=False,
 ):  # fmt: skip
-    """Right with its defaults, block after block of keys.
+    """Compute the gradients, block by block of keys; every default is correct.
 
     weights: "right", "block", "over the log" or "unstable". row_sum: "right", "block" or "queries".
     jacobian: "right", "transposed" or "diagonal".

@@ -1,4 +1,4 @@
-"""flash_bytes: what tiled attention moves through memory, one head."""
+"""Defines the exercise `flash_bytes`, which counts the bytes that tiled attention moves for one head."""
 
 from ..kit import Leaf, exercise
 
@@ -28,7 +28,7 @@ def plain(n, d, block_q, bytes_per_value=2, causal=False):
 
 def cases(case):
     def moved(criterion, label, width=0, causal=None, **sizes):
-        """A case in which the last block is short, unless `sizes` say otherwise."""
+        """Make a case whose last block is short, unless `sizes` say otherwise."""
         block = int(case.rng.integers(5, 9))
         usual = {"n": int(case.rng.integers(4, 7)) * block + int(case.rng.integers(2, block)), "block_q": block}
         optional = {"bytes_per_value": width} if width else {}
@@ -61,11 +61,11 @@ def counted(
     n, d, block_q, bytes_per_value=2, causal=False, *, own_again=False, once=False, end="last", dropped=False,
     statistics=0,
 ):  # fmt: skip
-    """Right with its defaults.
+    """Count with slips; every default is correct.
 
-    own_again: Q and out are read with every block of keys. once: K and V are moved only once. end: up to where a
-    causal block of them reads: its "last" query, "before" its first or "half" of all. dropped: a last block that is
-    not whole is left out.
+    own_again: Q and out are read with every block of keys. once: K and V are moved only once. end: how far a causal
+    block reads them: to its "last" query, "before" its first, or "half" of everything. dropped: a short last block is
+    left out.
     """
     starts = list(range(0, n, block_q))
     if dropped:

@@ -1,4 +1,4 @@
-"""loop_attention: every query of every head on its own."""
+"""Defines the exercise `loop_attention`, which handles every query of every head separately."""
 
 import math
 
@@ -51,7 +51,7 @@ def cases(case):
 
 
 def all_queries_at_once(case, arrays):
-    """Whether the scores of all queries of a head, or of several, are made at once."""
+    """Return a message if the scores of many queries are computed at once."""
     if not any(array.size >= case.watch for array in arrays):
         return None
     return "your code computes the scores of many queries of a head at once, but it should take the queries one by one"

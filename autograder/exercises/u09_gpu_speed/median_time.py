@@ -1,4 +1,4 @@
-"""median_time: how long a run takes on a device that works while the caller goes on."""
+"""Defines the exercise `median_time`, which times runs on an asynchronous device."""
 
 import itertools
 import statistics
@@ -67,11 +67,11 @@ def unsteady(
     rng, warmup, repeats, pending=0.0, launch=2e-5, warm=False, even=False, slow=None, zeros=0,
     start=None, unit=1.0,
 ):  # fmt: skip
-    """A device whose runs get faster while they warm up, then vary with a few slow ones; later runs are cheap.
+    """Return a device whose runs get faster during warm-up, then vary, with a few slow ones; later runs are short.
 
-    warm: whether it is warm before, so that the first runs are the fastest. even: whether they take as long
-    as each other. slow: so many times as long take most of the others. zeros: so many take no time.
-    start: the first reading of the clock. unit: what each time is multiplied by.
+    warm: whether it is already warm, so that the first runs are the fastest. even: whether all warm-up runs take the
+    same time. slow: a factor for most of the timed runs. zeros: how many timed runs take no time. start: the first
+    reading of the clock. unit: a factor for all times.
     """
     warming = rng.uniform(0.05, 0.09, warmup) + np.linspace(0.2, 0.05, warmup)
     if warm:
@@ -83,7 +83,7 @@ def unsteady(
     if slow is not None:
         timed[rng.permutation(repeats)[: repeats // 2 + 1]] *= slow
     timed[rng.permutation(repeats)[:zeros]] = 0.0
-    fastest = int(timed.argmin())  # comes first: what it holds of earlier work then moves the median
+    fastest = int(timed.argmin())  # comes first, so that earlier work counted in its time changes the median
     timed[[0, fastest]] = timed[[fastest, 0]]
     durations = np.concatenate([warming, timed, rng.uniform(0.001, 0.003, 40)])
     start = float(rng.uniform(100, 900)) if start is None else start
@@ -96,7 +96,7 @@ def unsteady(
 
 
 def elapsed(run, wait, clock, before=True, after=True, runs=1):
-    """The time of one run."""
+    """Return the time of one run."""
     if before:
         wait()
     start = clock()
@@ -108,10 +108,10 @@ def elapsed(run, wait, clock, before=True, after=True, runs=1):
 
 
 def timer(one=elapsed, settle=True, summary=statistics.median, count=lambda w, r: (w, r)):
-    """A timer with a place for every slip.
+    """Return a timer with an option for each slip.
 
-    one: the time of one run, from `run, wait, clock`. settle: whether it waits behind the warm-up.
-    count: how many runs there are to warm up and to be timed.
+    one: the time of one run, from `run, wait, clock`. settle: whether it waits after the warm-up.
+    count: the numbers of warm-up runs and of timed runs.
     """
 
     def wrong(run, wait, clock, warmup, repeats):

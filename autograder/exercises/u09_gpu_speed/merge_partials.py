@@ -1,4 +1,4 @@
-"""merge_partials: attention over two disjoint sets of keys, put together from what each of them gave."""
+"""Defines the exercise `merge_partials`, which combines attention over two disjoint sets of keys from their results."""
 
 import math
 
@@ -13,9 +13,9 @@ from .parts import HALF
 def merge_partials(
     out_1: normal("B h n d"), lse_1: normal("B h n"), out_2: normal("B h n d"), lse_2: normal("B h n")
 ) -> (Leaf("float array", "out"), Leaf("float array", "lse")):
-    """A softmax over two scores, the two logs, with the two outputs as values."""
+    """Take a softmax of the two logs as scores, with the two outputs as values."""
     scores = torch.stack([lse_1, lse_2], -1)
-    weights = torch.softmax(scores, -1).nan_to_num(0.0)  # of two parts without keys there are none
+    weights = torch.softmax(scores, -1).nan_to_num(0.0)  # two parts without keys have no weights
     out = weights[..., None, :] @ torch.stack([out_1, out_2], -2)
     return out.squeeze(-2), torch.logsumexp(scores, -1)
 
@@ -31,7 +31,7 @@ def plain(out_1, lse_1, out_2, lse_2):
 
 def cases(case):
     def apart(criterion, label, low, high, **given):
-        """Numbers of all logs between low and high, with differences of order 1 between the parts."""
+        """Move all logs between low and high, with differences of order 1 between the parts."""
         drawn = case.draw()
         shape = drawn["lse_1"].shape
         drawn["lse_1"] += case.rng.integers(low, high, shape, endpoint=True)
@@ -39,7 +39,7 @@ def cases(case):
         return case(criterion, label, **given, **drawn)
 
     def without_keys(label, *parts, dtype=None):
-        """About half of the queries, and never all, have no keys in these parts."""
+        """Remove all keys from these parts for about half of the queries, but never for all."""
         drawn = case.draw(n=4)
         for part in parts:
             empty = case.rng.random(drawn[f"lse_{part}"].shape) < 0.4
@@ -79,11 +79,11 @@ def cases(case):
 
 
 def merged(out_1, lse_1, out_2, lse_2, *, shares="right", lse="right", base="right", empty="right"):
-    """Right with its defaults.
+    """Merge with slips; every default is correct.
 
     shares: "right", "mean", "added", "of the logs", "swapped", "not divided" or "by the larger".
     lse: "right", "added", "mean", "larger" or "in base 2"; base: "right", "none" or "one for all".
-    empty: what stands for the log where no part has keys: "right" or a number.
+    empty: the log where no part has keys: "right" or a number.
     """
     larger = torch.maximum(lse_1, lse_2)
     finite = larger.masked_fill(larger == -math.inf, 0.0)

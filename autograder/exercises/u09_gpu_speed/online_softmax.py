@@ -1,4 +1,4 @@
-"""Attention over blocks of keys by an online softmax, with a place for every slip."""
+"""Computes attention over blocks of keys by an online softmax, with an option for each slip."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def tiled(
     first_values: bool = False,
     start: float = -math.inf,
 ) -> Tensor:
-    """Right with its defaults.
+    """Compute the attention; every default is correct.
 
-    maximum: "running", or that of each "block" or of the "first", or "none". start: where a running one begins.
-    longer: keys that a block takes too many. kept: of all blocks, as (first key, the one behind the last), some.
+    maximum: "running", or that of each "block" or of the "first", or "none". start: the initial running maximum.
+    longer: the number of keys by which a block is too long. kept: selects from all blocks, (first key, last key + 1).
     normalise: "at the end", "in the loop", or "every block" with their mean or "every block, added".
     """
     scale = Q.shape[-1] ** -0.5

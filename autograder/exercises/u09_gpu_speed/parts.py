@@ -1,4 +1,4 @@
-"""What several exercises of the unit share."""
+"""Provides inputs, checks of intermediate tensors, and known mistakes that several exercises of unit 9 share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from ..attention_parts import OVER_HEADS, OVER_QUERIES, attend
 from ..kit import Case, Cases, Row
 
-#: How far float16 may carry a sum of some dozen terms.
+#: The error that float16 may cause in a sum of a few dozen terms.
 HALF = 0.02
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -22,7 +22,7 @@ HALF = 0.02
 
 
 def large_scores(case: Cases, **given: Any) -> dict[str, Any]:
-    """Scores of about ±10,000 that rise and fall along the keys, so that a running maximum must be followed."""
+    """Draw scores of about ±10,000 that rise or fall along the keys, so that the running maximum changes."""
     drawn = case.draw(**given)
     B, h, n, d = drawn["K"].shape
     drawn["K"] += np.linspace(-3, 3, n)[:, None] * case.rng.choice([-1.0, 1.0], (B, h, 1, 1))
@@ -32,7 +32,7 @@ def large_scores(case: Cases, **given: Any) -> dict[str, Any]:
 
 
 def low_scores(case: Cases, **given: Any) -> dict[str, Any]:
-    """Every score lies between −10,010 and −9,990."""
+    """Draw scores between −10,010 and −9,990."""
     drawn = case.draw(**given)
     drawn["Q"][:] = 100.0
     drawn["K"] = _rounded(-(100.0 + 0.02 * drawn["K"]) / math.sqrt(drawn["d"]))
@@ -40,7 +40,7 @@ def low_scores(case: Cases, **given: Any) -> dict[str, Any]:
 
 
 def zeros_and_twins(case: Cases, **given: Any) -> dict[str, Any]:
-    """The second key is the first again; the third key, the fourth value and the fifth query are zeros."""
+    """Repeat the first key as the second; set the third key, the fourth value and the fifth query to zeros."""
     drawn = case.draw(**given)
     drawn["K"][..., 1, :] = drawn["K"][..., 0, :]
     for name, row in (("K", 2), ("V", 3), ("Q", 4)):
@@ -49,7 +49,7 @@ def zeros_and_twins(case: Cases, **given: Any) -> dict[str, Any]:
 
 
 def last_key_on_top(case: Cases, **given: Any) -> dict[str, Any]:
-    """The scores with the last key, which most queries may not see, are higher by 1,000 and more than all others."""
+    """Raise the scores with the last key, which most queries may not see, by 1,000 above all others."""
     drawn = case.draw(**given)
     drawn["Q"] = np.abs(drawn["Q"]) + 0.5
     drawn["K"][..., -1, :] = 3000.0
@@ -57,7 +57,7 @@ def last_key_on_top(case: Cases, **given: Any) -> dict[str, Any]:
 
 
 def equal_queries(drawn: dict[str, Any]) -> dict[str, Any]:
-    """All queries of a head are its first one."""
+    """Replace all queries of a head by its first one."""
     drawn["Q"][:] = drawn["Q"][:, :, :1]
     return drawn
 
@@ -67,14 +67,14 @@ def _rounded(array: np.ndarray) -> np.ndarray:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What is made on the way
+# Intermediate tensors
 
-#: The words behind the sizes of a case that looks at how many keys a block holds.
+#: The words after the sizes in the label of a case that checks how many keys a block contains.
 BLOCKS = "the blocks themselves"
 
 
 def other_blocks(case: Case, arrays: list[np.ndarray]) -> str | None:
-    """Whether the keys that meet a query at once are others than a block. One head, of which all queries are equal."""
+    """Return a message if the keys that meet a query at once aren't one block. Needs one head with equal queries."""
     Q, K = case.args[:2]
     scores, size = K[0, 0] @ Q[0, 0, 0], case.sizes["block_size"]
     lengths = {
@@ -94,7 +94,7 @@ def _rows(array: np.ndarray) -> list[np.ndarray]:
 
 
 def _alike(row: np.ndarray, scores: np.ndarray) -> bool:
-    """Whether these are the scores, scaled and shifted."""
+    """Return whether these are the scores, scaled and shifted."""
     return bool(np.isfinite(row).all() and np.ptp(row) > 0 and np.corrcoef(row, scores)[0, 1] > 1 - 1e-9)
 
 
@@ -115,9 +115,9 @@ def attention(
     residual: bool = False,
     **options: Any,
 ) -> Any:
-    """All of an attention, with a place for every slip.
+    """Compute any attention with an option for each slip.
 
-    always: stands for `causal`, whatever that says. options: slips of `attend`.
+    always: replaces `causal`, unless None. options: slips of `attend`.
     """
     n, h = Q.shape[-2], Q.shape[1]
     K = keys(K)
@@ -150,7 +150,7 @@ SLIPS: tuple[Row, ...] = (
      "You add the queries to the output. A residual belongs to the block, not to the attention."),
 )  # fmt: skip
 
-#: More mistakes of any attention, which are no slip in one place.
+#: More mistakes of any attention, which aren't slips of one step.
 MISTAKES: tuple[Row, ...] = (
     ("best-key-only", _best_key_only,
      "You let each query take only the value of its best key. Attention averages all values with softmax weights."),

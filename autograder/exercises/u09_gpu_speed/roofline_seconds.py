@@ -1,4 +1,4 @@
-"""roofline_seconds: the least time that a kernel can take, by its arithmetic or by the bytes it moves."""
+"""Defines the exercise `roofline_seconds`, the least time of a kernel by its arithmetic and its memory traffic."""
 
 import math
 
@@ -21,7 +21,7 @@ def plain(flops, bytes_moved, peak_flops, peak_bandwidth):
 
 def cases(case):
     def kernel(intensity=1.0, total=1.0):
-        """Numbers of a kernel whose flops per byte are `intensity` times what the machine can feed."""
+        """Return a kernel whose flops per byte are `intensity` times the machine's own ratio."""
         peak, bandwidth = float(case.rng.uniform(1e12, 9e13)), float(case.rng.uniform(2e11, 3e12))
         moved = float(case.rng.uniform(1e6, 9e8)) * total
         return moved * intensity * peak / bandwidth, moved, peak, bandwidth
@@ -53,7 +53,7 @@ def cases(case):
 
 
 def times(combine):
-    """What `combine(seconds of arithmetic, seconds of moving bytes)` makes of the two times."""
+    """Combine the two times: `combine(seconds of arithmetic, seconds of moving bytes)`."""
     return lambda flops, moved, peak, bandwidth: combine(flops / peak, moved / bandwidth)
 
 

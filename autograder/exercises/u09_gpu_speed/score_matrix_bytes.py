@@ -1,4 +1,4 @@
-"""score_matrix_bytes: the memory that all scores of an attention take at once."""
+"""Defines the exercise `score_matrix_bytes`, which counts the memory of all attention scores at once."""
 
 from ..kit import Leaf, exercise, size
 

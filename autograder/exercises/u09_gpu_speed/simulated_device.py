@@ -1,21 +1,21 @@
-"""A clock and a device that works asynchronously, as a GPU does, on which a timer can be judged exactly."""
+"""Simulates a clock and a device that works asynchronously, like a GPU, on which a timer can be tested exactly."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: The functions of the device, in the order in which `median_time` takes them.
+#: The functions of the device, in the order of `median_time`'s parameters.
 PARTS = ("run", "synchronize", "clock")
 
 
 @dataclass
 class SimulatedDevice:
-    """`run` only puts work into the device's queue; `synchronize` waits until the queue is empty.
+    """Simulates a device: `run` only adds work to its queue, and `synchronize` waits until the queue is empty.
 
-    durations: seconds that each run takes on the device, from the first on; the last ones repeat.
-    launch: seconds that the caller itself spends to launch a run.
-    start: the first reading of the clock. pending: seconds of work of others that is still in the queue.
+    durations: seconds of each run on the device, starting over after the last.
+    launch: seconds that the caller needs to launch a run.
+    start: the first reading of the clock. pending: seconds of other work that is already in the queue.
     """
 
     durations: Sequence[float]

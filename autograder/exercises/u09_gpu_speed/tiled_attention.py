@@ -1,4 +1,4 @@
-"""tiled_attention: block after block of keys, so that the scores of all keys never exist at once."""
+"""Defines the exercise `tiled_attention`, which goes through blocks of keys, so that all scores never exist at once."""
 
 import math
 
@@ -11,9 +11,9 @@ from ..kit import Leaf, exercise, normal, strided
 from .online_softmax import tiled
 from .parts import BLOCKS, HALF, attention, equal_queries, large_scores, low_scores, other_blocks, zeros_and_twins
 
-#: A case in which tensors of far fewer than n × n entries are watched: all scores of one query are n numbers.
+#: A case that checks tensors far smaller than n × n, because all scores of one query are n numbers.
 EQUAL_QUERIES = "all queries are equal"
-#: One in which each block is to be met once.
+#: A case that checks that each block is used in only one pass.
 ONE_PASS = "one pass over the blocks"
 
 
@@ -98,7 +98,7 @@ def too_large(case, arrays):
 
 
 def all_keys_at_once(case, arrays):
-    """Whether one array holds the scores of all n keys, however they are scaled and shifted."""
+    """Return a message if one array holds the scores of all n keys, in any scale and shift."""
     Q, K = case.args[:2]
     scores = np.sort(K[0, 0] @ Q[0, 0, 0])
     for array in arrays:
@@ -109,7 +109,7 @@ def all_keys_at_once(case, arrays):
 
 
 def met_again(case, arrays):
-    """Whether the scores of a block, or their exponentials, come up once more after those of others."""
+    """Return a message if the scores of a block, or their exponentials, appear again after those of others."""
     Q, K, _, size = case.args
     scores = Q[0, 0] @ K[0, 0].T
     blocks = [scores[:, start : start + size] for start in range(0, scores.shape[1], size)]
@@ -123,7 +123,7 @@ def met_again(case, arrays):
 
 
 def is_of_block(array, block):
-    """Whether these are the scores of a block, however scaled, and shifted for each query, or their exponentials."""
+    """Return whether these are a block's scores, scaled and shifted for each query, or their exponentials."""
     array = np.squeeze(array)
     if array.dtype.kind != "f" or array.shape not in (block.shape, block.T.shape) or not np.isfinite(array).all():
         return False
@@ -139,7 +139,7 @@ def is_of_block(array, block):
 
 
 def by_query_blocks(answer):
-    """Blocks of queries, each answered by `answer(Q of the block, K, V, its own tokens as a slice)`."""
+    """Split the queries into blocks, each with `answer(Q of the block, K, V, its own tokens as a slice)`."""
 
     def wrong(Q, K, V, block_size):
         own = [slice(first, first + block_size) for first in range(0, Q.shape[2], block_size)]

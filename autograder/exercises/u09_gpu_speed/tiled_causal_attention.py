@@ -1,4 +1,4 @@
-"""tiled_causal_attention: blocks of queries and of keys, of which those that no query may see are never met."""
+"""Defines the exercise `tiled_causal_attention`, which tiles queries and keys and skips tiles that no query sees."""
 
 import math
 
@@ -11,7 +11,7 @@ from ..kit import Leaf, exercise, normal
 from .parts import HALF, large_scores, last_key_on_top, low_scores, zeros_and_twins
 from .tiled_attention import all_keys_at_once, is_of_block
 
-#: Cases that look at more than how large a tensor is: label -> what is looked for.
+#: Cases that check more than the size of tensors: label -> what to look for.
 ALL_KEYS = "all queries are equal"
 LATER = "n = {n}, blocks of {block_size}, what meets what"
 TOGETHER = "n = {n}, blocks of {block_size}, queries together"
@@ -53,7 +53,7 @@ def plain(Q, K, V, block_size):
 def cases(case):
     block = int(case.rng.integers(12, 15))
     rest = int(case.rng.integers(3, block - 3))
-    # A tile with room for its width once more: stripes of all n queries or keys are larger, and all else is smaller.
+    # The limit is twice a tile of scores: strips of all n queries or keys are larger, and everything else is smaller.
     inside = {"n": 4 * block, "d": 2, "block_size": block, "watch": f"2*B*h*{block * block + 1}"}
     small = int(case.rng.integers(3, 5))
     odd = {"n": 3 * small + int(case.rng.integers(1, small)), "block_size": small}
@@ -91,7 +91,7 @@ def cases(case):
 
 
 def seen(case, arrays):
-    """What is wrong with the tensors made on the way."""
+    """Return what is wrong with the intermediate tensors, or None."""
     label = case.label
     if label == ALL_KEYS:
         return all_keys_at_once(case, arrays)
@@ -110,7 +110,7 @@ def seen(case, arrays):
 
 
 def one_by_one(case, arrays):
-    """Whether the scores of single queries with a block of keys are made, and never those of a block of queries."""
+    """Return a message if scores exist for single queries with a block of keys, but never for a block of queries."""
     size, lengths = case.sizes["block_size"], {array.size for array in arrays}
     if size not in lengths or max(lengths) >= size * size:
         return None
@@ -120,7 +120,7 @@ def one_by_one(case, arrays):
 
 
 def other_tiles(case, arrays):
-    """Whether the second block of queries never meets the first block of keys, and these alone, in one product."""
+    """Return a message unless one product holds exactly the second block of queries and the first block of keys."""
     (Q, K), size = (array[0, 0] for array in case.args[:2]), case.sizes["block_size"]
     tile = Q[size : 2 * size] @ K[:size].T
     if any(is_of_block(array, tile) for array in arrays):
@@ -129,7 +129,7 @@ def other_tiles(case, arrays):
 
 
 def later_block(case, arrays):
-    """Whether an array holds the products of a whole block of queries with a block of keys that lies behind it."""
+    """Return a message if an array holds the products of a block of queries with a later block of keys."""
     (Q, K), size = (array[0, 0] for array in case.args[:2]), case.sizes["block_size"]
     blocks = [slice(first, first + size) for first in range(0, len(Q), size)]
     later = [Q[i] @ K[j].T for place, i in enumerate(blocks) for j in blocks[place + 1 :]]
@@ -146,12 +146,11 @@ def tiled_causal(
     Q, K, V, size, *, by_place=False, shift=0, own_only=False, running=True, carried=False, later=False, queries=None,
     keys=None,
 ):  # fmt: skip
-    """Right with its defaults.
+    """Compute the attention with slips; every default is correct.
 
-    by_place: whether the mask goes by the place in the block. shift: of its diagonal. own_only: whether a block of
-    queries sees its own block alone. later: whether blocks behind are multiplied, too. carried: whether the state of
-    one block of queries begins as that of the one before ended. queries, keys: how many there are in a block, where
-    not `size`.
+    by_place: whether the mask uses positions in the block. shift: of its diagonal. own_only: whether a block of queries
+    sees only its own block. later: whether later blocks are multiplied, too. carried: whether the state of a block of
+    queries starts from that of the previous one. queries, keys: block lengths other than `size`.
     """
     n, scale = Q.shape[-2], Q.shape[-1] ** -0.5
     wide, long = queries or size, keys or size

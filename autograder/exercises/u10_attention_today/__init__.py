@@ -1,4 +1,4 @@
-"""Unit 10, what changed since 2020: rotary positions, windows, sinks, the block of today, latents and states."""
+"""Lists the exercises of unit 10, on rotary positions, windows, sinks, a modern block, latents and linear attention."""
 
 from ..kit import in_order
 

@@ -1,4 +1,4 @@
-"""delta_rule: a state that corrects what it holds for a key, for all tokens at once."""
+"""Defines the exercise `delta_rule`, whose state corrects the value it holds for a key, for all tokens at once."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, exercise, normal, strided
 
 
 def units(rng, shape, sizes):
-    """Rows of length 1."""
+    """Draw rows of length 1."""
     rows = rng.standard_normal(shape)
     return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
@@ -18,7 +18,7 @@ RATE = Drawn("B h n", lambda rng, shape, sizes: rng.uniform(0.2, 1.0, shape))
 def delta_rule(
     Q: normal("B h n d_k"), K: Drawn("B h n d_k", units), V: normal("B h n d_v"), beta: RATE, state=None
 ) -> (Leaf("float array", "out"), Leaf("float array", "state")):
-    # S_t = A_t S_(t-1) + b_t: maps that are composed two by two, four by four … (a scan), from the definition alone.
+    # S_t = A_t S_(t-1) + b_t: the maps are composed by a scan (in pairs, fours, …), directly from the definition.
     A = torch.eye(K.shape[-1], dtype=K.dtype) - torch.einsum("bhn,bhnk,bhnl->bhnkl", beta, K, K)
     b = torch.einsum("bhn,bhnk,bhnv->bhnkv", beta, K, V)
     step = 1
@@ -48,9 +48,9 @@ def plain(Q, K, V, beta, state=None):
 
 
 BEFORE = normal("B h d_k d_v")
-#: In a long text: what is corrected again and again stays a number.
+#: Keeps the state finite in a long text.
 FAINT = Drawn("B h n", lambda rng, shape, sizes: rng.uniform(0.02, 0.08, shape))
-#: So many tokens that a loop over them shows, and sizes that chunks of 4, 8 or 16 tokens are not taken for.
+#: Enough tokens that a loop over them shows, and sizes that differ from chunks of 4, 8 or 16 tokens.
 LONG = {"B": 1, "h": 1, "n": 26, "d_k": (3, 5), "d_v": (7, 9, 11)}
 
 
@@ -87,7 +87,7 @@ def in_turn(rng, shape, sizes):
 
 
 def halves(case):
-    """One text in two calls: the second gets the state in which the first ended."""
+    """Split one text into two calls, where the second gets the final state of the first."""
     drawn = case.draw(n=range(7, 10))
     texts = {name: torch.from_numpy(drawn[name]) for name in ("Q", "K", "V", "beta")}
     cut = int(case.rng.integers(2, 5))
@@ -98,7 +98,7 @@ def halves(case):
 
 
 def token_by_token(case, arrays):
-    """Were there tensors of one token's size, or of the state's, about as often as there are tokens?"""
+    """Return a message if about as many tensors have the size of one token, or of the state, as there are tokens."""
     d_k, d_v = case.sizes["d_k"], case.sizes["d_v"]
     small = sum(array.size in (d_v, d_k * d_v) for array in arrays)
     if small < 16:
@@ -107,13 +107,13 @@ def token_by_token(case, arrays):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The mistakes
+# Known mistakes
 
 
 def solved(Q, K, V, beta, state=None, *, by_columns=False, corrects=True):
-    """By the triangular system, with slips.
+    """Solve the triangular system, with slips.
 
-    by_columns: whether beta scales the columns of the system. corrects: whether anything is taken off the values.
+    by_columns: whether beta scales the columns of the system. corrects: whether the state's values are subtracted.
     """
     S0 = V.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None else state
     b = beta[..., None]

@@ -1,4 +1,4 @@
-"""latent_step: one new token of multi-head latent attention, which never makes the keys and values it stands for."""
+"""Defines the exercise `latent_step`, one token of multi-head latent attention that builds no keys or values."""
 
 import math
 
@@ -42,7 +42,7 @@ def latent_step(
     C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
     W_Q, W_UK, W_UV = (params[name].unflatten(-1, (n_heads, -1)) for name in ("W_Q", "W_UK", "W_UV"))
     W_O = params["W_O"].unflatten(0, (n_heads, -1))
-    # Each sum as the definition has it, in one call, so that nothing as large as keys or values is made out here.
+    # One call computes each sum of the definition, so that this code makes no tensor as large as keys or values.
     scores = torch.einsum("bim,mhd,lhd,btl->bhit", x, W_Q, W_UK, C) / W_Q.shape[-1] ** 0.5
     return torch.einsum("bhit,btl,lhv,hvm->bim", torch.softmax(scores, dim=-1), C, W_UV, W_O), C
 
@@ -89,16 +89,16 @@ def cases(case):
     yield case("absorbed", f"{{t}} tokens, {{h}} heads: {SINGLE}", watch=7, **sizes)
 
 
-#: Few latents, wide heads and many tokens, so that keys and values are the largest of all tensors.
+#: A narrow latent, wide heads and many tokens, so that keys and values are the largest of all tensors.
 WIDE = {"B": 2, "d_latent": range(4, 6), "d_head": (9, 10), "d_v": (7, 8), "t": range(11, 15), "d_model": range(15, 18)}
 
 
-#: The words behind the sizes of a case that looks for keys and values of single tokens.
+#: The words after the sizes in the label of a case that looks for keys and values of single tokens.
 SINGLE = "what is made of a single token"
 
 
 def all_low(case):
-    """The new token's keys are its queries with the sign turned, and all others' nearly the same; values differ."""
+    """Make the new token's keys its negated queries, and all others' keys almost the same; the values differ."""
     drawn = case.draw(B=1, t=range(60, 70))
     params, h = drawn["params"], drawn["h"]
     new, query = drawn["x"][0] @ params["W_DKV"], drawn["x"][0] @ params["W_Q"]
@@ -113,7 +113,7 @@ def all_low(case):
 
 
 def of_single_tokens(case, arrays):
-    """Does a row or column of a tensor made on the way hold a key or a value of a cached token, of one head or all?"""
+    """Return a message if a row or column of an intermediate tensor is the key or value of a cached token."""
     _, cache, params, n_heads = case.args
     for name, letter in (("W_UK", "K"), ("W_UV", "V")):
         whole = cache[0] @ params[name]
@@ -131,7 +131,7 @@ def of_single_tokens(case, arrays):
 
 
 def keys_or_values(case, arrays):
-    """Does a tensor made on the way hold the keys or values of the tokens, of all heads or of one?"""
+    """Return a message if an intermediate tensor holds the keys or values of the tokens, of all heads or of one."""
     if case.label.endswith(SINGLE):
         return of_single_tokens(case, arrays)
     x, cache, params, n_heads = case.args
@@ -148,13 +148,13 @@ def keys_or_values(case, arrays):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The mistakes
+# Known mistakes
 
 
 def step(x, cache, params, n_heads, *, explicit=False, cut=split, front=False):
-    """A step with slips. explicit: whether keys and values are made.
+    """Take a step with slips. explicit: whether keys and values are made.
 
-    cut: how the columns of the up-projections belong to heads.
+    cut: how the columns of the up-projections are split into heads.
     """
     p, new = params, x @ params["W_DKV"]
     C = torch.cat([new, cache] if front else [cache, new], dim=1)

@@ -1,4 +1,4 @@
-"""linear_attention: a sum of keys times values that is carried from token to token, and may fade."""
+"""Defines the exercise `linear_attention`, which carries a sum of keys times values that may decay."""
 
 import numpy as np
 import torch
@@ -71,7 +71,7 @@ def cases(case):
 
 
 def halves(case):
-    """One text in two calls: the second gets the state in which the first ended."""
+    """Split one text into two calls, where the second gets the final state of the first."""
     drawn = case.draw(decay=FADING, n=range(7, 10))
     tensors = {name: torch.from_numpy(drawn[name]) for name in ("Q", "K", "V", "decay")}
     cut = int(case.rng.integers(2, 5))
@@ -82,7 +82,7 @@ def halves(case):
 
 
 def carry(Q, K, V, decay=None, state=None, *, feature=torch.clone, divide=False, later=False):
-    """Linear attention with slips."""
+    """Apply linear attention with slips."""
     Q, K = feature(Q), feature(K)
     S = V.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None else state
     sums, out = torch.zeros_like(K[:, :, 0]), []

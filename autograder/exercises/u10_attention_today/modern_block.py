@@ -1,4 +1,4 @@
-"""modern_block: a block as Qwen3 has it, of the unit's own norm, rotation and feed-forward layer."""
+"""Defines the exercise `modern_block`, a block like Qwen3's, from the unit's norm, rotation and feed-forward layer."""
 
 import numpy as np
 import torch
@@ -61,7 +61,7 @@ def modern_block(
 
 
 def normed_and_turned(heads, gamma, positions):
-    """Queries or keys, ready for their dot products."""
+    """Return queries or keys, normed and rotated."""
     return rotate(rms_norm(heads, gamma), positions)
 
 
@@ -92,12 +92,12 @@ def sliding(n, window, positions):
 
 
 def by_position(n, window, positions):
-    """The mask goes by the positions, as if the rows stood there."""
+    """Return a mask by positions, as if they were row numbers."""
     i, j = positions[:, None], positions[None]
     return (j <= i) & (i - j < (10**6 if window is None else window))
 
 
-#: Angles may be worked out in float32.
+#: Allows angles in float32.
 LOOSE = {"rtol": 1e-4}
 
 
@@ -135,7 +135,7 @@ def cases(case):
 
 
 def all_low(case):
-    """Tokens that are nearly the same, at one position, and keys that are their queries with the sign turned."""
+    """Draw almost equal tokens at one position, with keys that are their negated queries."""
     drawn = case.draw(h=2, g=2, n=6, positions=np.zeros(6, np.int64))
     drawn["x"] = drawn["x"][:, :1] + 0.01 * drawn["x"]
     params = drawn["params"]
@@ -148,10 +148,10 @@ def block(
     x, params, n_heads, n_kv_heads, positions, window=None, *, turn=rotate, turns="QK", normed="QK", seen=sliding,
     post=False,
 ):  # fmt: skip
-    """A block with slips, of the parts that are handed in.
+    """Apply a block with slips.
 
-    turns, normed: which of Q, K and V are rotated and normed. seen: the mask, of n, window and positions. post: whether
-    the norms come after the additions.
+    turns, normed: which of Q, K and V are rotated and normed. seen: the mask, from n, window and positions. post:
+    whether the norms come after the additions.
     """
     p = params
 

@@ -1,4 +1,4 @@
-"""rms_norm: every token divided by its root mean square, and no mean subtracted."""
+"""Defines the exercise `rms_norm`, which divides every token by its root mean square without subtracting the mean."""
 
 import torch
 import torch.nn.functional as F
@@ -40,7 +40,7 @@ def cases(case):
 
 
 def norm(x, gamma, eps=1e-6, **slips):
-    """The norm of unit 7 with slips, and no shift."""
+    """Apply the norm of unit 7 with slips and without a shift."""
     shift = torch.zeros_like(gamma)
     return over_last(x, gamma, shift, eps, **{"centre": "none", "spread": "mean square", **slips})
 

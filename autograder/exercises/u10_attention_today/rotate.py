@@ -1,4 +1,4 @@
-"""rotate: rotary positions, in the halves of Llama. The reference turns complex numbers."""
+"""Defines the exercise `rotate`, rotary positions on Llama's halves; the reference uses complex numbers."""
 
 import numpy as np
 import torch
@@ -78,17 +78,17 @@ def halves_too(case):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The mistakes
+# Known mistakes
 
 
 def turned(
     x, positions, base=10000.0, *, neighbours=False, where=lambda positions, n: positions,
     spread=lambda angles: (angles, angles),
 ):  # fmt: skip
-    """A rotation with slips.
+    """Rotate with slips.
 
-    neighbours: whether columns side by side turn together. where: the positions that are read. spread: the angles of
-    both halves.
+    neighbours: whether adjacent columns form a pair. where: the positions that are used. spread: the angles of both
+    halves.
     """
     d = x.shape[-1]
     rows = where(positions, x.shape[-2]).double()
@@ -106,12 +106,12 @@ def by_index(positions, n):
 
 
 def by_neighbours(angles):
-    """Each angle twice side by side, 0 0 1 1 …, where the halves ask for 0 1 … 0 1 …."""
+    """Repeat each angle twice in a row, 0 0 1 1 …, although halves need 0 1 … 0 1 …."""
     return angles.repeat_interleave(2, dim=-1).chunk(2, dim=-1)
 
 
 def added(x, positions, base=10000.0):
-    """The sinusoidal positions of 2017."""
+    """Add the sinusoidal positions of 2017."""
     half = x.shape[-1] // 2
     angles = positions.double()[:, None] * float(base) ** (-torch.arange(half).double() / half)
     return (x + torch.cat([angles.sin(), angles.cos()], dim=-1)).to(x.dtype)

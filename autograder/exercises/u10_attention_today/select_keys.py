@@ -1,4 +1,4 @@
-"""select_keys: which keys a query reads, by the scores of narrow index vectors."""
+"""Defines the exercise `select_keys`, which selects the keys that a query reads by scores of narrow index vectors."""
 
 import math
 
@@ -7,12 +7,12 @@ import torch
 
 from ..kit import Drawn, Leaf, exercise, normal, strided
 
-#: The gap between the last score that is read and the first that is not; at the scores' own size of about 1.
+#: The least gap between the last selected score and the next, with scores of about 1.
 CLEAR = 0.02
 
 
 def aimed(rng, shape, sizes):
-    """Queries that ask mostly for one column, up or down: the scores of `spread` keys are then far apart."""
+    """Draw queries that mostly use one column, with either sign, so that the scores of `spread` keys are far apart."""
     queries = rng.uniform(-0.2, 0.2, shape) / (sizes["m"] * shape[-1])
     for place in np.ndindex(shape[:-1]):
         queries[place][rng.integers(shape[-1])] = rng.choice([-1.0, 1.0])
@@ -20,7 +20,7 @@ def aimed(rng, shape, sizes):
 
 
 def spread(rng, shape, sizes):
-    """Keys whose entries in each column are m whole steps, in an order of its own."""
+    """Draw keys whose columns each contain m whole steps in random order."""
     steps = np.arange(shape[1]) - (shape[1] - 1) / 2
     return rng.permuted(np.broadcast_to(steps[None, :, None], shape), axis=1)
 
@@ -28,7 +28,7 @@ def spread(rng, shape, sizes):
 def select_keys(q_index: Drawn("B n d_i", aimed, also="m"), k_index: Drawn("B m d_i", spread), k: int) -> Leaf(
     "bool array", "the keys that are read"
 ):
-    """Query by query, from the keys that it may see."""
+    """Select query by query from the keys that it may see."""
     B, n, _ = q_index.shape
     m = k_index.shape[1]
     read = torch.zeros(B, n, m, dtype=torch.bool)
@@ -53,7 +53,7 @@ def plain(q_index, k_index, k):
 
 
 def clear(case, size=1.0, **sizes):
-    """Arguments of random numbers, each query drawn until the last key that is read leads the next by CLEAR."""
+    """Draw random arguments, and each query again until the last selected key leads the next by CLEAR."""
     drawn = case.draw(q_index=normal("B n d_i"), k_index=normal("B m d_i"), **sizes)
     n, m, k, rng = drawn["n"], drawn["m"], drawn["k"], case.rng
     Q, K = (drawn[name].astype(np.float32).astype(float) for name in ("q_index", "k_index"))
@@ -68,7 +68,7 @@ def clear(case, size=1.0, **sizes):
 
 
 def shifted(drawn, level):
-    """The same order with all scores moved to about `level`: one more column, equal in all keys."""
+    """Move all scores to about `level` without changing their order, by a column that is equal in all keys."""
     Q, K = drawn["q_index"], drawn["k_index"]
     Q = np.concatenate([Q, np.full((*Q.shape[:2], 1), level)], axis=-1)
     K = np.concatenate([K, np.ones((*K.shape[:2], 1))], axis=-1)
@@ -107,8 +107,11 @@ def choose(
     only_allowed=True,
     most=lambda k: k,
 ):
-    """The choice with slips. scored: what becomes of the scores. first: the diagonal of the mask. hidden: the score of
-    a key that may not be seen. masked: whether it gets it. only_allowed: whether the choice is cut by the mask."""
+    """Select the keys with slips.
+
+    scored: changes the scores. first: the diagonal of the mask. hidden: the score of a hidden key. masked: whether it
+    gets that score. only_allowed: whether hidden keys are removed from the choice.
+    """
     scores = scored(q_index @ k_index.mT)
     n, m = scores.shape[-2:]
     allowed = torch.ones(n, m, dtype=torch.bool).tril(first(n, m))
@@ -119,7 +122,7 @@ def choose(
 
 
 def by_threshold(q_index, k_index, k):
-    """All that are no lower than the k-th, hidden ones among them where there are fewer than k."""
+    """Select all keys no lower than the k-th, including hidden ones where there are fewer than k."""
     scores = q_index @ k_index.mT
     n, m = scores.shape[-2:]
     scores = scores.masked_fill(~torch.ones(n, m, dtype=torch.bool).tril(m - n), -math.inf)
@@ -137,7 +140,7 @@ def latest(q_index, k_index, k):
 
 
 def and_itself(q_index, k_index, k):
-    """The k − 1 best of the others, and the query's own token."""
+    """Select the k − 1 best of the others, and the query's own token."""
     n, m = q_index.shape[1], k_index.shape[1]
     own = torch.arange(m - n, m)[:, None] == torch.arange(m)
     return choose(q_index, k_index, k, scored=lambda scores: scores.masked_fill(own, math.inf))

@@ -1,4 +1,4 @@
-"""sink_attention: a learned score that takes its share of every softmax and brings no value."""
+"""Defines the exercise `sink_attention`, with a learned score that takes a share of every softmax but adds no value."""
 
 import math
 
@@ -82,7 +82,7 @@ def cases(case):
 
 
 def attend(Q, K, V, sink, mask=None, *, sunk=torch.clone, masked_after=False, stable=True, brings=None):
-    """Attention with a sink, and slips. brings: what the sink's value is, from the values."""
+    """Apply attention with a sink and slips. brings: the sink's value, from the values."""
     scores = Q @ K.mT * Q.shape[-1] ** -0.5
     if mask is not None and not masked_after:
         scores = scores.masked_fill(~mask, -torch.inf)

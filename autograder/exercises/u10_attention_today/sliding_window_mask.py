@@ -1,4 +1,4 @@
-"""sliding_window_mask: a causal mask that looks back a fixed number of tokens, for new rows behind a cache."""
+"""Defines the exercise `sliding_window_mask`, a causal mask of limited length for new rows after a cache."""
 
 import torch
 
@@ -38,7 +38,7 @@ def cases(case):
 
 
 def seen(n_new, n_total, window, *, allowed=lambda i, j, w: (i - w < j) & (j <= i), first=lambda new, all: all - new):
-    """A mask with slips. allowed: of query i and key j. first: the position of the first row."""
+    """Return a mask with slips. allowed: for query i and key j. first: the position of the first row."""
     rows = torch.arange(n_new)[:, None] + first(n_new, n_total)
     return allowed(rows, torch.arange(n_total), window)
 

@@ -1,4 +1,4 @@
-"""swiglu: a feed-forward layer of three weights, one of which opens and shuts what another brings."""
+"""Defines the exercise `swiglu`, a feed-forward layer with three weights, in which a gate scales another projection."""
 
 import numpy as np
 import torch
@@ -44,7 +44,7 @@ def cases(case):
 
 
 def gated(x, W_gate, W_up, W_down, *, opens=F.silu, up=lambda z: z, join=torch.mul):
-    """A gated layer with slips."""
+    """Apply a gated layer with slips."""
     return join(opens(x @ W_gate), up(x @ W_up)) @ W_down
 
 

@@ -1,4 +1,4 @@
-"""Unit 11, a real model: its tokens, its layout, the whole of it, its cache, and what is found in it."""
+"""Lists the exercises of unit 11, on a real model: tokens, layout, logits, cache, and the circuits inside."""
 
 from ..kit import in_order
 

@@ -1,4 +1,4 @@
-"""apply_merges: byte-pair encoding of one piece of text, from the merges that a tokeniser learnt."""
+"""Defines the exercise `apply_merges`, byte-pair encoding of one piece of text with a tokeniser's merges."""
 
 from collections import Counter
 from itertools import pairwise
@@ -7,14 +7,14 @@ from ..kit import Leaf, exercise
 
 
 def apply_merges(symbols, ranks) -> Leaf("text list", "the list"):
-    """Pair by pair in the order of training: the text is worked through once for each pair, as when it was learnt."""
+    """Process the whole text once for each pair, in the order of training."""
     for pair in sorted(ranks, key=ranks.__getitem__):
         symbols = join(symbols, pair)
     return list(symbols)
 
 
 def join(symbols, pair):
-    """The symbols with the pair joined wherever it occurs, left to right."""
+    """Join the pair wherever it occurs, from left to right."""
     joined = []
     for i in range(len(symbols)):
         if joined and (joined[-1], symbols[i]) == pair:
@@ -26,7 +26,7 @@ def join(symbols, pair):
 
 def plain(symbols, ranks):
     symbols = list(symbols)
-    for _ in ranks:  # no pair is joined in two rounds: what is joined has a higher rank than its parts
+    for _ in ranks:  # no pair is joined in two rounds, because a joined symbol has a higher rank than its parts
         neighbours = pairwise(symbols)
         known = [pair for pair in neighbours if pair in ranks]
         if known:
@@ -40,9 +40,9 @@ def plain(symbols, ranks):
 
 
 def learnt(rng, letters="abcd", count=12, length=300):
-    """Merges as training finds them, pair -> rank: the most frequent pair of a random text, joined, again and again.
+    """Draw merges, pair -> rank, as training finds them, by joining the most frequent pair of a random text repeatedly.
 
-    Ranks have gaps and begin above 0, the dict has an order of its own, and no text is made in two ways.
+    Ranks have gaps and start above 0, the dict has another order, and no text results from two pairs.
     """
     chances = rng.dirichlet([2.0] * len(letters))
     symbols, pairs = list(rng.choice(list(letters), length, p=chances)), []
@@ -57,7 +57,7 @@ def learnt(rng, letters="abcd", count=12, length=300):
 
 
 def piece(rng, ranks, count):
-    """Letters of which the merges have something to say, so that wrong orders show."""
+    """Draw letters on which the wrong orders in TELLING give other results."""
     letters = sorted({letter for pair in ranks for letter in "".join(pair)})
     for _ in range(500):
         symbols = [str(letter) for letter in rng.choice(letters, count)]
@@ -81,7 +81,7 @@ def cases(case):
     twice = [("a", "a"), ("aa", "aa")]
     yield case("overlaps", "a run of seven, joined twice", **renamed(rng, "aaaaaaa", twice))
     yield case("overlaps", "a run, and what it is joined with", **renamed(rng, "baaab", [("a", "a"), ("a", "b")]))
-    # "abc" is known as ab + c, and what stands here is a + bc.
+    # The merges can make "abc" as ab + c, but here it is a + bc.
     ways = [("b", "c"), ("a", "b"), ("ab", "c")]
     yield case("values", "a text that is known, as another pair", **renamed(rng, "abcabd", ways))
     yield case("edge cases", "no symbols", symbols=[], ranks=learnt(rng))
@@ -103,7 +103,7 @@ def cases(case):
 
 
 def renamed(rng, symbols, pairs):
-    """The same puzzle in other letters, with ranks that rise along `pairs` and a dict that does not."""
+    """Rename the letters, with ranks that rise along `pairs` and a dict in another order."""
     names = dict(zip("abcd", map(str, rng.permutation(list("kmnpstuw"))[:4]), strict=True))
 
     def new(text):
@@ -115,16 +115,16 @@ def renamed(rng, symbols, pairs):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The mistakes
+# Known mistakes
 
 
 def merged(
     symbols, ranks, *, choose=min, by=lambda ranks, at: ranks.__getitem__, again=True, from_right=False,
 ):  # fmt: skip
-    """Merging with slips.
+    """Merge with slips.
 
     choose: which of the known pairs is next. by: the key by which it is chosen. again: whether there is a second round.
-    from_right: whether a round begins at the end.
+    from_right: whether a round starts at the end.
     """
     symbols = list(symbols)
     while True:
@@ -142,7 +142,7 @@ def merged(
 
 
 def by_place(symbols, ranks):
-    """The leftmost known pair is joined, there alone, and the next look begins at the left again."""
+    """Join only the leftmost known pair, then start from the left again."""
     symbols = list(symbols)
     while True:
         at = next((i for i, pair in enumerate(pairwise(symbols)) if pair in ranks), None)
@@ -173,7 +173,7 @@ def highest_first(symbols, ranks):
 
 
 def longest_known(symbols, ranks):
-    """Cut from the left into the longest texts that are known."""
+    """Cut the text from the left into the longest known texts."""
     text, known = "".join(symbols), {"".join(pair) for pair in ranks}
     found = []
     while text:
@@ -213,7 +213,7 @@ def by_joined_text(symbols, ranks):
     return list(symbols)
 
 
-#: What an ordinary piece is to tell from the right way.
+#: Mistakes that an ordinary piece must distinguish from the correct result.
 TELLING = (by_place, by_order_of_the_dict, highest_first, longest_known, one_pass)
 
 MISTAKES = (

@@ -1,4 +1,4 @@
-"""cut_path: a model in which the queries, keys or values of later layers do not see what one head wrote."""
+"""Defines the exercise `cut_path`, in which later layers' queries, keys or values don't see what one head wrote."""
 
 import numpy as np
 import torch
@@ -25,11 +25,11 @@ def reader():
 
 
 def head(layers=None):
-    """A (layer, head). layers: of which layer; by default of any but the last."""
+    """Draw a (layer, head). layers: the layer; by default any but the last."""
 
     def make(rng, shape, sizes):
         last = max(sizes["n_blocks"] - 1, 1)
-        which = int(rng.integers(min(1, sizes["h"] - 1), sizes["h"]))  # head 0 stands first in its group as well
+        which = int(rng.integers(min(1, sizes["h"] - 1), sizes["h"]))  # head 0 is also the first in its group
         return (int(rng.integers(last)) if layers is None else layers, which)
 
     return Drawn("", make, also="n_blocks h")
@@ -39,7 +39,7 @@ def cut_path(
     tokens: text("B n"), params: model(), source: head(), into: reader(), n_heads: size("h"), n_kv_heads: size("g"),
     base=10000.0, eps=1e-5,
 ) -> Leaf("float array", "the logits"):  # fmt: skip
-    """By torch's attention, in two streams: the whole one, and one that everything but the source writes into."""
+    """Use torch's attention and two streams: the whole one, and one to which the source doesn't write."""
     positions = torch.arange(tokens.shape[1])
     whole = blind = F.embedding(tokens, params["W_E"])
     for layer, p in enumerate(params["blocks"]):
@@ -144,11 +144,11 @@ def run(
     removed=False, written=lambda parts, at, rep: parts[:, at], stays_hidden=False,
     rows=lambda W_O, heads, rep: W_O.unflatten(0, (heads, -1)),
 ):  # fmt: skip
-    """The model with one path cut, and a place for every slip.
+    """Run the model with one path cut and an option for each slip.
 
-    readers: who is blind. later: in which layers. off: what they read, from the whole normed stream, the note, and
-    what the norm needs. written: the note, of what all heads write. rows: W_O cut into the rows of each head.
-    stays_hidden: whether the blind stream is the one that goes on.
+    readers: which readers are blind. later: in which layers. off: what they read, from the whole normed stream, the
+    note, and the arguments of the norm. written: the note, from the output of all heads. rows: W_O cut into the rows of
+    each head. stays_hidden: whether the blind stream goes on to the next layer.
     """
     n, rep = tokens.shape[1], n_heads // n_kv_heads
     positions, mask = torch.arange(n), torch.ones(n, n, dtype=torch.bool).tril()

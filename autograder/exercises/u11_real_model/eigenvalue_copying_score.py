@@ -1,18 +1,18 @@
-"""eigenvalue_copying_score: whether the eigenvalues of a head's OV circuit say that it copies."""
+"""Defines the exercise `eigenvalue_copying_score`, which scores copying by the eigenvalues of a head's OV circuit."""
 
 import numpy as np
 import torch
 
 from ..kit import OF_INPUTS, Leaf, by_columns, exercise, strided
 
-#: Float32 leaves an eigenvalue of a matrix that is not symmetric few digits.
+#: Float32 keeps few digits of an eigenvalue of a matrix that isn't symmetric.
 LOOSE = {"rtol": 1e-3}
-#: The largest condition number of what a circuit is made of. Beyond it float32 may leave no digit.
+#: The largest condition number of a circuit's factors. Above it float32 may keep no correct digit.
 WORST = 30
 
 
 def eigenvalue_copying_score(W_E, W_V, W_O, W_U) -> Leaf("float", "the score", exactly=OF_INPUTS):
-    """By NumPy's eigenvalues, of the product turned round; those of the whole circuit are proved in the tests."""
+    """Use NumPy's eigenvalues of the reordered product; the tests prove that the whole circuit has the same."""
     small = W_O @ (W_U @ W_E) @ W_V
     if not small.any():
         return torch.zeros((), dtype=W_E.dtype)
@@ -23,7 +23,7 @@ def eigenvalue_copying_score(W_E, W_V, W_O, W_U) -> Leaf("float", "the score", e
 def plain(W_E, W_V, W_O, W_U):
     from_tokens_to_tokens = W_U @ W_E
     turned_round = W_O @ from_tokens_to_tokens @ W_V
-    # torch.linalg.eigvals ends the process at a NaN in float32, which a small change may bring.
+    # In float32, torch.linalg.eigvals ends the process at a NaN, which a small change of this code may cause.
     eigenvalues = torch.from_numpy(np.linalg.eigvals(turned_round))
     total = eigenvalues.abs().sum()
     if total == 0:
@@ -32,9 +32,9 @@ def plain(W_E, W_V, W_O, W_U):
 
 
 def circuit(rng, eigenvalues, d_model=None, vocab=None, scale=1.0):
-    """The four matrices of a head whose circuit has these eigenvalues, all others 0.
+    """Draw the four matrices of a head whose circuit has these eigenvalues and otherwise zeros.
 
-    eigenvalues: a complex one stands for itself and its conjugate.
+    eigenvalues: a complex one also adds its conjugate.
     """
     blocks = [[[z.real]] if z.imag == 0 else [[z.real, z.imag], [-z.imag, z.real]] for z in map(complex, eigenvalues)]
     d_head = sum(map(len, blocks))
@@ -108,7 +108,7 @@ def cases(case):
 
 
 def all_by_all(case, arrays):
-    """Is a tensor made on the way as large as the circuit of all tokens by all tokens?"""
+    """Return a message if an intermediate tensor is as large as the circuit from all tokens to all tokens."""
     if not arrays:
         return None
     return (
@@ -122,7 +122,7 @@ def turned_round(W_E, W_V, W_O, W_U):
 
 
 def over(size):
-    """The trace, which is the sum of the real parts, over what `size` makes of the matrix."""
+    """Divide the trace, which is the sum of the real parts, by `size` of the matrix."""
 
     def wrong(*matrices):
         M = turned_round(*matrices)
@@ -132,14 +132,14 @@ def over(size):
 
 
 def score(eigenvalues):
-    """The right quotient."""
+    """Return the correct quotient."""
     return eigenvalues.real.sum() / eigenvalues.abs().sum().clamp_min(1e-300)
 
 
 def scored(
     W_E, W_V, W_O, W_U, *, product=turned_round, of=score, guard=True
 ):  # fmt: skip
-    """The score with slips. product: the matrix. of: what is made of its eigenvalues, or `spectrum` takes others."""
+    """Compute the score with slips. product: the matrix. of: the score of its eigenvalues."""
     matrix = product(W_E, W_V, W_O, W_U)
     if guard and not matrix.any():
         return torch.zeros((), dtype=W_E.dtype)

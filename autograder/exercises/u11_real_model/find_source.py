@@ -1,4 +1,4 @@
-"""find_source: the earlier head whose output the keys of a later head read most, from the weights alone."""
+"""Defines the exercise `find_source`, which finds the earlier head whose output a later head's keys read most."""
 
 import numpy as np
 import torch
@@ -27,15 +27,15 @@ def find_source(
     Leaf("int", "the layer"),
     Leaf("int", "the head"),
 ):
-    """By the inner products of thin factors; no (d_model, d_model) matrix is made."""
+    """Use inner products of thin factors, without any (d_model, d_model) matrix."""
     scores = by_thin_factors(params, reader, n_heads, n_kv_heads)
     return divmod(int(scores.argmax()), n_heads)
 
 
 def by_thin_factors(params, reader, n_heads, n_kv_heads, own_gain=False, power=1):
-    """The scores of all candidates, (layers, heads). own_gain: whether the source's own norm counts as well.
+    """Return the scores of all candidates, (layers, heads). own_gain: whether the source's own norm also counts.
 
-    power: of the gain of the reader's norm.
+    power: the exponent of the gain of the reader's norm.
     """
     rep, (layer, head) = n_heads // n_kv_heads, reader
 
@@ -83,7 +83,7 @@ def plain(params, reader, n_heads, n_kv_heads):
 
 
 def scores_of(drawn, **slip):
-    """Those of arguments as they were drawn."""
+    """Return the scores of all candidates for drawn arguments."""
     tensors = {
         "blocks": [{name: torch.from_numpy(one) for name, one in block.items()} for block in drawn["params"]["blocks"]]
     }
@@ -94,9 +94,9 @@ def cases(case):
     rng = case.rng
 
     def pair(layers, reader_layer, h, g, source_layer=None, swapped=False, reader_alike=False):
-        """(source, reader): heads of which the group is another one than if they took key/value heads in turn.
+        """Draw (source, reader) whose groups differ from those of heads that take key/value heads in turn.
 
-        reader_alike: the reader's group is the same one.
+        reader_alike: whether the reader's group is the same in both.
         """
         rep = h // g
         unlike = [head for head in range(h) if head // rep != head % g] or [*range(h)]
@@ -107,7 +107,7 @@ def cases(case):
             ]
         source_layer = int(rng.integers(reader_layer)) if source_layer is None else source_layer
         source, reader = (one[int(rng.integers(len(one)))] for one in (unlike, alike if reader_alike else unlike))
-        while source == source_layer:  # so that layer and head cannot change places unseen
+        while source == source_layer:  # so that swapping layer and head shows
             source = unlike[int(rng.integers(len(unlike)))]
         return (source_layer, source), (reader_layer, reader)
 
@@ -162,7 +162,7 @@ def search(
     circuits=lambda Q, K, W_V, W_O: (Q @ K.T, W_V @ W_O), worst=False, told=lambda layer, head: (layer, head),
     rows=lambda W, at, d: W[at * d : (at + 1) * d],
 ):  # fmt: skip
-    """The best candidate, with slips. kv, source_kv: the key/value head of the reader and of a candidate.
+    """Find the best candidate, with slips. kv, source_kv: the key/value head of the reader and of a candidate.
 
     folded: the reader's queries and keys with gains. gain_of: whose gain. rows: of a head, in W_O or a transposed W.
     """

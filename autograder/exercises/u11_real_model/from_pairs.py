@@ -1,4 +1,4 @@
-"""from_pairs: queries or keys trained for rotary positions over neighbours, for a rotation of halves."""
+"""Defines the exercise `from_pairs`, which converts weights for rotary positions from adjacent pairs to halves."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from ..kit import Leaf, by_columns, exercise, normal, size, strided
 
 
 def from_pairs(W: normal("d_model h*d_head"), n_heads: size("h")) -> Leaf("float array", "the weights"):
-    """Column by column: where each new one comes from."""
+    """Choose the source of each new column."""
     d = W.shape[1] // n_heads
     within = [*range(0, d, 2), *range(1, d, 2)]
     return W[:, [head * d + column for head in range(n_heads) for column in within]]
@@ -38,7 +38,7 @@ def cases(case):
 
 
 def by_columns_of(order):
-    """The columns of each head in the order that `order(d_head)` names."""
+    """Reorder the columns of each head by `order(d_head)`."""
 
     def wrong(W, n_heads):
         heads = W.unflatten(1, (n_heads, -1))
@@ -56,7 +56,7 @@ def rows(W, n_heads):
 
 
 def heads_in_turn(W, n_heads):
-    """The heads are taken to be every h-th column."""
+    """Take every h-th column as a head."""
     return from_pairs(W.unflatten(1, (-1, n_heads)).mT.flatten(1), n_heads).unflatten(1, (n_heads, -1)).mT.flatten(1)
 
 

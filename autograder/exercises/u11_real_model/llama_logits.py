@@ -1,4 +1,4 @@
-"""llama_logits: a whole model as it is published, from tokens to the logits of every position."""
+"""Defines the exercise `llama_logits`, a whole model in its published layout, from tokens to logits."""
 
 import math
 
@@ -23,7 +23,7 @@ from .small_models import FAINT, LEAST, LOOSE, NOT_HERE, RANGES, head_counts, mo
 def llama_logits(
     tokens: text("B n"), params: model(), n_heads: size("h"), n_kv_heads: size("g"), base=10000.0, eps=1e-5
 ) -> Leaf("float array", "the logits"):
-    """With torch's attention, the rotation as complex numbers."""
+    """Use torch's attention and complex numbers for the rotation."""
     positions = torch.arange(tokens.shape[1])
     x = F.embedding(tokens, params["W_E"])
     for p in params["blocks"]:

@@ -1,4 +1,4 @@
-"""llama_step: a model reads a chunk of text behind what its caches keep of the text so far."""
+"""Defines the exercise `llama_step`, in which a model reads a chunk of text after the text in its caches."""
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ def llama_step(
     Leaf("float array", "the logits"),
     KEPT,
 ):
-    """With torch's attention, the rotation as complex numbers."""
+    """Use torch's attention and complex numbers for the rotation."""
     x, longer = F.embedding(tokens, params["W_E"]), []
     for (keys, values), p in zip(caches, params["blocks"], strict=True):
         t, n = keys.shape[2], tokens.shape[1]
@@ -120,7 +120,7 @@ def cases(case):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The mistakes
+# Known mistakes
 
 
 def step(tokens, caches, *args, **slips):
@@ -128,7 +128,7 @@ def step(tokens, caches, *args, **slips):
 
 
 def gives(result):
-    """A right step that gives `result(logits, caches, old caches)` back."""
+    """Return a correct step whose result becomes `result(logits, caches, old caches)`."""
 
     def wrong(tokens, caches, *args, **kwargs):
         logits, longer = llama_step(tokens, caches, *args, **kwargs)
@@ -138,7 +138,7 @@ def gives(result):
 
 
 def turned_again(cached, new, turn_at):
-    """All keys are turned, those in the cache a second time. (The new ones have been turned by `run` already.)"""
+    """Rotate the cached keys a second time. (`run` has already rotated the new ones.)"""
     if turn_at is None:
         return torch.cat([cached, new], 2)
     return torch.cat([turn_at(cached, torch.arange(cached.shape[2])), new], 2)

@@ -1,4 +1,4 @@
-"""Models in which the keys of one head read what one earlier head writes, and other heads that a slip takes for it."""
+"""Draws models in which one head's keys read one earlier head's output, and decoy heads that a slip would choose."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 from ..kit import Cases
 
-#: By how much the best score leads, and by how much where rounding alone could decide otherwise.
+#: Factors by which the best score must lead: normally, and where only rounding must not decide.
 LEAD, CLEAR = 1.5, 1.01
 TRIES = 1_000
-#: How much of a gain's deviation from 1 is left where the gain is not in question.
+#: The share that is kept of a gain's deviation from 1, in models that don't test the gain.
 MILD = 0.2
-#: A gain that hides a part of the stream from a layer, and how loud a weight is there.
+#: A gain that hides part of the stream from a layer, and a factor for weights there.
 SHUT, LOUD = 0.03, 8.0
 
 Decoy = Callable[["Planted"], None]
 
 
 class Planted:
-    """A model that is being planted. What is written to `W` of a head changes the model itself.
+    """Wraps a model whose weights are being changed; assignments to slices of its weights change the model itself.
 
     source, reader: (layer, head).
     """
@@ -56,11 +56,11 @@ class Planted:
 
     @property
     def read(self) -> np.ndarray:
-        """What the reader's keys read of the stream, (d_model, d_head)."""
+        """Return the matrix with which the reader's keys read the stream, (d_model, d_head)."""
         return self.gain[:, None] * self.keys(self.reader[0], self.group(self.reader[1]))
 
     def aim(self, head: Any, at: np.ndarray, rows: slice = slice(None), noise: float = 0.3) -> None:
-        """Let rows of a head's W_O write where the columns of `at` (d_model, width) read."""
+        """Make rows of a head's W_O write in the directions of the columns of `at` (d_model, width)."""
         written = self.writes(*head)[rows]
         turned = np.linalg.qr(self.rng.standard_normal((at.shape[1], at.shape[1])))[0]
         aimed = (
@@ -70,7 +70,7 @@ class Planted:
         written[:] = size * aimed / np.linalg.norm(aimed) + noise * written
 
     def another(self, layers: Any = None) -> tuple[int, int]:
-        """A head that nothing was planted in, of an earlier layer than the reader's unless `layers` says which."""
+        """Return an unused head from a layer before the reader's, or from one of `layers`."""
         options = [
             (layer, head) for layer in (range(self.reader[0]) if layers is None else layers) for head in range(self.h)
         ]
@@ -81,13 +81,13 @@ class Planted:
 
 
 def read_by_queries(model: Planted) -> None:
-    """Another head writes what the reader's queries read."""
+    """Make another head write what the reader's queries read."""
     layer, head = model.reader
     model.aim(model.another(), model.gain[:, None] * model.queries(layer, head), noise=0.05)
 
 
 def read_by_other_keys(model: Planted) -> None:
-    """Another head writes what the keys of the other groups of the reader's layer read."""
+    """Make other heads write what the keys of the other groups of the reader's layer read."""
     layer, head = model.reader
     own = model.group(head)
     for kv in (kv for kv in range(model.g) if kv != own):
@@ -95,12 +95,12 @@ def read_by_other_keys(model: Planted) -> None:
 
 
 def loud(model: Planted) -> None:
-    """Another head writes a lot, in no direction in particular."""
+    """Make another head write a lot, in a random direction."""
     model.writes(*model.another())[:] *= 30
 
 
 def heard_without_the_gain(model: Planted) -> None:
-    """Another head writes to a part of the stream that the reader's norm shuts, and where its keys are large."""
+    """Make another head write where the reader's norm hides the stream and the reader's keys are large."""
     keys = model.keys(model.reader[0], model.group(model.reader[1]))
     shut = _shut(model)
     keys[shut] *= LOUD
@@ -108,7 +108,7 @@ def heard_without_the_gain(model: Planted) -> None:
 
 
 def _shut(model: Planted) -> np.ndarray:
-    """Shuts half of the reader's norm; which half, as booleans."""
+    """Hide half of the stream by the reader's norm; return which half, as booleans."""
     shut = np.zeros(len(model.gain), bool)
     shut[model.rng.permutation(len(shut))[: len(shut) // 2]] = True
     model.gain[shut] = SHUT * np.sign(model.gain[shut])
@@ -116,20 +116,20 @@ def _shut(model: Planted) -> np.ndarray:
 
 
 def asked_without_the_gain(model: Planted) -> None:
-    """Half of the reader's queries stem from what its norm shuts; another head writes for that half of the keys."""
+    """Make half of the reader's queries read only what its norm hides; another head writes to that half of the keys."""
     layer, head = model.reader
     shut, half = _shut(model), model.d_head // 2
     queries, keys = model.queries(layer, head), model.keys(layer, model.group(head))
     queries[:, :half] *= LOUD * shut[:, None]
     queries[:, half:] *= ~shut[:, None]
-    keys[shut] *= 0.3  # keys of what is shut would count for little anyway
+    keys[shut] *= 0.3  # keys of hidden parts would hardly count anyway
     keys[:, :half] *= 1.5
     model.aim(model.another(), model.read[:, :half], noise=0.05)
     model.aim(model.source, model.read[:, half:], noise=0.05)
 
 
 def reads_what_the_keys_read(model: Planted) -> None:
-    """Another head, of another group, reads what the reader's keys read, and writes something else."""
+    """Make another head, of another group, read what the reader's keys read, and write something else."""
     source = (model.source[0], model.group(model.source[1]))
     layer, head = model.another()
     while (layer, model.group(head)) == source:
@@ -138,7 +138,7 @@ def reads_what_the_keys_read(model: Planted) -> None:
 
 
 def asked_by_half(model: Planted) -> None:
-    """The reader's queries hardly use one half of their features; another head writes for that half of the keys."""
+    """Make the reader's queries hardly use half of their features; another head writes for that half of the keys."""
     layer, head = model.reader
     half = model.d_head // 2
     model.queries(layer, head)[:, :half] *= 0.05
@@ -148,9 +148,9 @@ def asked_by_half(model: Planted) -> None:
 
 
 def other_values(model: Planted) -> None:
-    """Two heads of a layer write alike; the values of one of them, though not of the other, fill what is read.
+    """Make two heads of a layer write alike, but only one of them with values that fill what is read.
 
-    The two are such that each reads the other's values if heads take key/value heads in turn, where there are such.
+    If possible, each of the two would read the other's values if heads took key/value heads in turn.
     """
     layer, head = model.source
     own, half, rest = model.group(head), slice(0, model.d_head // 2), slice(model.d_head // 2, None)
@@ -165,12 +165,12 @@ def other_values(model: Planted) -> None:
 
 
 def of_its_own_layer(model: Planted) -> None:
-    """A head of the reader's own layer writes what its keys read most."""
+    """Make a head of the reader's own layer write what its keys read most."""
     _best(model, model.reader[0])
 
 
 def of_a_later_layer(model: Planted) -> None:
-    """A head of a layer after the reader's writes what its keys read most."""
+    """Make a head of a layer after the reader's write what its keys read most."""
     _best(model, len(model.blocks) - 1)
 
 
@@ -180,7 +180,7 @@ def _best(model: Planted, layer: int) -> None:
     model.aim(model.another([layer]), most.T, noise=0.0)
 
 
-#: Those that plant the source as well, and those that decide what a wrong gain finds.
+#: Decoys that also plant the source, and decoys that test a wrong gain.
 WHOLE = {asked_without_the_gain, asked_by_half, other_values}
 OF_GAINS = {asked_without_the_gain, heard_without_the_gain}
 
@@ -193,9 +193,9 @@ def planted(
     decoys: tuple[Decoy, ...],
     **sizes: int,
 ) -> dict[str, Any]:
-    """Arguments of find_source, drawn again until the source leads, whether or not its own gain is counted.
+    """Draw arguments of `find_source` until the source leads, whether or not its own gain counts.
 
-    Where the reader's gain is not in question, the source leads without that gain and with its inverse, too.
+    If the decoys don't test the reader's gain, the source also leads without that gain and with its inverse.
 
     scores: of all candidates, (layers, heads), from the arguments and a slip.
     """

@@ -1,4 +1,4 @@
-"""A model with a place for every slip, of which the known mistakes of whoever runs one are made."""
+"""Runs a model with an option for each slip, for the known mistakes of exercises that run a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Turn = Callable[[Tensor, Tensor, float], Tensor]
 
 
 def behind(n_new: int, n_total: int) -> Tensor:
-    """The right mask: a token sees all up to itself."""
+    """Return the correct mask, in which a token sees everything up to itself."""
     return torch.ones(n_new, n_total, dtype=torch.bool).tril(n_total - n_new)
 
 
@@ -65,11 +65,11 @@ def run(
     blocks: Callable[[list[Params]], list[Params]] = lambda blocks: blocks,
     unembed: Callable[[Tensor, Params], Tensor] = lambda x, params: x @ params["W_E"].T,
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """(logits, caches) of a model with slips.
+    """Return (logits, caches) of a model with slips.
 
-    final: the last norm, where it differs. after_block: what happens to the stream behind each block. turns: which of
-    Q, K and V are rotated. positions: of n new tokens behind t. join: cached keys or values and new ones, with a
-    function that turns keys at positions, or None for values. order: "pre", "post", "parallel" or "no residual".
+    final: the last norm, if another one. after_block: changes the stream after each block. turns: which of Q, K and V
+    are rotated. positions: of n new tokens after t. join: joins cached and new keys or values, given a function that
+    rotates keys at positions, or None for values. order: "pre", "post", "parallel" or "no residual".
     """
     n, rep = tokens.shape[1], n_heads // n_kv_heads
     x, kept = embed(tokens, params), []
@@ -102,7 +102,7 @@ def run(
 
 
 def at_the_end(x: Tensor, gamma: Tensor, eps: float) -> Tensor:
-    """The final norm of a model whose blocks end with it: none is left to do."""
+    """Skip the final norm, as in a model whose blocks end with one."""
     return x
 
 
@@ -114,7 +114,7 @@ def by_gelu(x: Tensor, W_gate: Tensor, W_up: Tensor, W_down: Tensor) -> Tensor:
     return (torch.nn.functional.gelu(x @ W_gate) * (x @ W_up)) @ W_down
 
 
-#: Slips of whoever runs a model, with a cache or without.
+#: Slips of running a model, with or without a cache.
 MODEL_SLIPS: tuple[Row, ...] = (
     ("neighbouring-pairs", {"turn": neighbours},
      "You rotate neighbouring columns. These weights are for halves, so use the given `rotate`."),

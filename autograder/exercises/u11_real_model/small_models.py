@@ -1,4 +1,4 @@
-"""Small random models of the kind that the unit runs: how their weights, their texts and their caches are drawn."""
+"""Draws the weights, texts and caches of small random models of the kind that unit 11 runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..u07_transformer_block.parts import gain, named
 
 Params = dict[str, Any]
 
-#: What `exercise` is told of every function that runs a model. The numbers of heads stand in the cases, where they fit.
+#: Size ranges of `exercise` for every function that runs a model. Each case gives numbers of heads that fit.
 RANGES = {
     "B": range(2, 6),
     "n": range(5, 9),
@@ -24,21 +24,21 @@ RANGES = {
     "d_ff": range(33, 49),
     "vocab": range(61, 80),
 }
-#: Sizes that cannot be 1.
+#: Sizes that can't be 1.
 LEAST = {"d_head": 2}
-#: How far a right answer may be off: it may work out the angles of the rotation in float32.
+#: The error allowed to a correct answer, which may compute the angles of the rotation in float32.
 LOOSE = {"rtol": 1e-4}
-#: What no answer may call: torch's attention, and the model of the notebook's own tests.
+#: Names that no answer may call: torch's attention, and the model in the notebook's own tests.
 NOT_HERE = (*NOT_IN_TORCH_UNITS, "model_by_torch")
 #: A stream so small that the default eps counts.
 FAINT = 3e-3
 
 
 def model(layers: str = "n_blocks", stream: float = 1.0) -> Drawn:
-    """The weights of a model, whose scores have a deviation of about 3.
+    """Draw the weights of a model whose scores have a standard deviation of about 3.
 
     layers: a number or the name of a size.
-    stream: the typical size of what stands in the residual stream.
+    stream: the typical size of numbers in the residual stream.
     """
     block = named(
         {
@@ -62,7 +62,7 @@ def model(layers: str = "n_blocks", stream: float = 1.0) -> Drawn:
 
 
 def text(shape: str) -> Drawn:
-    """Tokens, the last of which is the first again: only its position tells the two apart."""
+    """Draw tokens whose last one repeats the first, so that only their positions differ."""
 
     def make(rng: np.random.Generator, lengths: tuple[int, ...], sizes: dict[str, int]) -> np.ndarray:
         tokens = ids(shape, below="vocab").draw(rng, sizes)
@@ -73,7 +73,7 @@ def text(shape: str) -> Drawn:
 
 
 def caches(layers: int) -> Drawn:
-    """Keys and values of t tokens for each layer, a list of tuples."""
+    """Draw keys and values of t tokens for each layer, as a list of tuples."""
     shape = "B g t d_head"
 
     def make(rng: np.random.Generator, lengths: tuple[int, ...], sizes: dict[str, int]) -> list[Any]:
@@ -83,12 +83,12 @@ def caches(layers: int) -> Drawn:
 
 
 def head_counts(rng: np.random.Generator) -> Iterator[dict[str, int]]:
-    """Three different pairs of sizes h and g, with several query heads for each of several key/value heads."""
+    """Yield three different pairs of sizes h and g, with several query heads for each of several key/value heads."""
     for h, g in rng.permutation([(4, 2), (6, 2), (6, 3)]):
         yield {"h": int(h), "g": int(g)}
 
 
 def other_order(params: Params) -> Params:
-    """The same weights in another order, in the model and in each block: an answer goes by their names."""
+    """Return the same weights in another order, because an answer should read them by name."""
     blocks = [dict(reversed(block.items())) for block in params["blocks"]]
     return {**dict(reversed(params.items())), "blocks": blocks}

@@ -1,4 +1,4 @@
-"""speculative_step: which tokens of a draft the target model keeps, and the token that follows them."""
+"""Defines the exercise `speculative_step`, which keeps accepted draft tokens and draws the token after them."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from ..kit import Leaf, Rng, exercise, seed
 
 
 def speculative_step(draft, p_draft, p_target, generator: seed()) -> Leaf("int list", "the list"):
-    """By the chance of each token to be kept, all of them at once."""
+    """Compute all acceptance chances at once."""
     k = len(draft)
     u = torch.rand(k, generator=generator)
     chance = p_target[:-1].gather(1, draft[:, None]) / p_draft.gather(1, draft[:, None])
@@ -38,7 +38,7 @@ def plain(draft, p_draft, p_target, generator):
 
 
 def distributions(rng, rows, vocab, sharp=1.0):
-    """(rows, vocab), each row a softmax."""
+    """Draw (rows, vocab), where each row is a softmax."""
     raised = np.exp(sharp * rng.standard_normal((rows, vocab)))
     return raised / raised.sum(-1, keepdims=True)
 
@@ -47,7 +47,7 @@ TRIES = 20_000
 
 
 def drafted(case, criterion, label, kept, k, *, vocab=None, sharp=1.2, dtype=np.float64, told=(), used=False, **more):
-    """A draft of which `kept` tokens stay, drawn again until each slip in `told` gives others; two also differ."""
+    """Draw a draft of which `kept` tokens stay and on which each slip in `told` gives others; two slips also differ."""
     rng, vocab = case.rng, vocab or int(case.rng.integers(7, 12))
     for _ in range(TRIES):
         p_draft, p_target = distributions(rng, k, vocab, sharp), distributions(rng, k + 1, vocab, sharp)
@@ -58,7 +58,7 @@ def drafted(case, criterion, label, kept, k, *, vocab=None, sharp=1.2, dtype=np.
         right, turned = speculative_step(*given, fresh(source)), [one.flip(*range(one.ndim)) for one in given]
         too_many = (
             kept < k < len(speculative_step(*turned, fresh(Rng(source.seed ^ 1, used=used))))
-        )  # as the judge turns
+        )  # as the grader flips inputs
         if len(right) != kept + 1 or not clear(*given, fresh(source)) or too_many:
             continue
         found = [right, *(written(*given, fresh(source), **SLIPS[slug]) for slug in told)]
@@ -69,7 +69,7 @@ def drafted(case, criterion, label, kept, k, *, vocab=None, sharp=1.2, dtype=np.
 
 
 def the_same(case):
-    """Two models that agree: every token stays, whatever is drawn."""
+    """Draw two models that agree, so that every token stays."""
     rng, k, vocab = case.rng, 4, int(case.rng.integers(7, 12))
     p_target = distributions(rng, k + 1, vocab)
     given = {"draft": rng.integers(vocab, size=k), "p_draft": p_target[:k], "p_target": p_target}
@@ -77,7 +77,7 @@ def the_same(case):
 
 
 def certain(case):
-    """A target that is sure of another token than the draft's second, and chances of 0 in both."""
+    """Draw a target that is certain of another token than the draft's second, with chances of 0 in both."""
     rng, vocab = case.rng, int(case.rng.integers(7, 12))
     first, other, drafted_token = (int(token) for token in rng.permutation(vocab)[:3])
     p_draft, p_target = np.zeros((2, vocab)), np.zeros((3, vocab))
@@ -88,7 +88,7 @@ def certain(case):
 
 
 def fresh(source):
-    """The generator that a call is handed."""
+    """Return the generator that a call gets."""
     generator = torch.Generator().manual_seed(source.seed)
     if source.used:
         torch.rand(1, generator=generator)
@@ -96,14 +96,14 @@ def fresh(source):
 
 
 def clear(draft, p_draft, p_target, generator):
-    """Whether no token is so near to being refused that rounding could decide."""
+    """Return whether every token is far enough from rejection that rounding can't decide."""
     rows = torch.arange(len(draft))
     chance = p_target[rows, draft] / p_draft[rows, draft]
     return bool(((torch.rand(len(draft), generator=generator) - chance).abs() > 1e-3).all())
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The mistakes
+# Known mistakes
 
 
 def written(
@@ -114,7 +114,7 @@ def written(
     also_refused=False, last=lambda p, generator: int(torch.multinomial(p, 1, generator=generator)),
     bonus=lambda p_target, p_draft: p_target[-1], none_when_refused=False,
 ):  # fmt: skip
-    """The step with a place for every slip. left, row: what is drawn from at a refusal; bonus: if all stay."""
+    """Take the step with an option for each slip. left, row: what a refusal draws from; bonus: the draw if all stay."""
     k = len(draft)
     u, at = uniform(k, generator), torch.arange(k)
     good = stays(u, p_draft[at, draft], p_target[at, draft])
@@ -209,10 +209,10 @@ MISTAKES = (
 )  # fmt: skip
 SLIPS = {slug: how for slug, how, _ in MISTAKES if isinstance(how, dict)}
 
-#: Slips of the draw at a refusal, and of the choice of tokens.
+#: Slips of the draw after a refusal, and of the choice of tokens.
 DRAW = tuple(SLIPS)[:10]
 CHOICE = ("no-chance", "target-chance-alone", "draft-chance-alone", "quotient-turned-round", "tokens-after-a-refusal")
-#: Three at a time: a draft by which all of them give other tokens is rare.
+#: Only three at a time, because drafts on which more slips all give other tokens are rare.
 DRAWS = tuple(DRAW[start : start + 3] for start in (0, 3, 6))
 ENDS = ("nothing-more", "rest-of-the-last-row", "last-row-of-the-draft", "numbers-in-float64")
 

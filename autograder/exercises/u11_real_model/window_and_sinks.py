@@ -1,4 +1,4 @@
-"""window_and_sinks: a sliding window that keeps the first tokens of the text in sight."""
+"""Defines the exercise `window_and_sinks`, a sliding window that also keeps the first tokens of the text visible."""
 
 import torch
 
@@ -7,7 +7,7 @@ from ..u10_attention_today.sliding_window_mask import plain as sliding_window_ma
 
 
 def window_and_sinks(n_new: int, n_total: int, window: int, n_sinks: int) -> Leaf("bool array", "the mask"):
-    """Row by row, by the sets of places."""
+    """Build each row from sets of positions."""
     rows = range(n_total - n_new, n_total)
     seen = [{*range(i - window + 1, i + 1), *range(n_sinks)} & {*range(i + 1)} for i in rows]
     return torch.tensor([[j in places for j in range(n_total)] for places in seen], dtype=torch.bool)
@@ -41,13 +41,13 @@ def cases(case):
 
 
 def seen(n_new, n_total, window, n_sinks, *, width=lambda w, s: w, sinks=lambda i, j, s: (j < s) & (j <= i)):
-    """A mask with slips. width: of the window that is used. sinks: which columns are sinks to row i."""
+    """Return a mask with slips. width: the window that is used. sinks: which columns are sinks for row i."""
     i, j = torch.arange(n_total - n_new, n_total)[:, None], torch.arange(n_total)
     return (i - width(window, n_sinks) < j) & (j <= i) | sinks(i, j, n_sinks)
 
 
 def sinks_of_the_rest(n_new, n_total, window, n_sinks):
-    """The sinks are the first tokens behind the cache."""
+    """Use the first tokens after the cache as sinks."""
     start = n_total - n_new
     return seen(n_new, n_total, window, n_sinks, sinks=lambda i, j, s: (j >= start) & (j < start + s) & (j <= i))
 
