@@ -87,6 +87,10 @@ def test_the_reference_is_right_whatever_the_seed(name, seed):
 def test_each_known_mistake_is_rejected(name):
     posed, accepted = Challenge(0).posed(name), []
     for mistake in posed.exercise.mistakes:
+        first = posed.mistaken(mistake.slug, 0)
+        assert first.failure not in ("AttributeError", "NameError", "TypeError"), (
+            f"{mistake.slug} of {name}: {first.said}"
+        )
         outcomes = (posed.mistaken(mistake.slug, index) for index in range(len(posed.cases)))
         if not any(is_wrong(posed, index, outcome) for index, outcome in enumerate(outcomes)):
             verdict = judge_function(mistake.wrong, name, 0, watched=False, named=False)  # it may show in conduct alone

@@ -34,7 +34,7 @@ def layer_norm(x: Tensor, gamma: Tensor, eps: float) -> Tensor:
 
 
 def neighbours(x: Tensor, positions: Tensor, base: float) -> Tensor:
-    return turned(x, positions, base, pairs="neighbours")
+    return turned(x, positions, base, neighbours=True)
 
 
 def run(
