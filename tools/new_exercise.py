@@ -23,7 +23,7 @@ from execute_notebooks import announce
 ROOT = Path(__file__).resolve().parents[1]
 
 EXERCISE = '''\
-"""{name}: TODO: what it computes, in one line."""
+"""Defines the exercise `{name}`, TODO: what it computes, in one line."""
 
 import numpy as np
 
