@@ -231,7 +231,7 @@ class Recorder:
         """
         unit, student, text = graded.unit, graded.student, graded.notebook
         self.register(unit)
-        notebook, resources = nbformat.v4.reads(text), self._resources(unit, student)  # our own file: no validation
+        notebook, resources = nbformat.v4.reads(text), self._resources(unit, student)  # ours: needs no validation
         with self._one_commit(), lent(self.gradebook) as lender:
             self._enter(unit, student)
             for step in self._steps:

@@ -16,7 +16,7 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from ..records import NotUsable
 
-# nbgrader starts `alembic` by name, so let it find the one next to this Python in an environment not activated.
+# nbgrader starts `alembic` by name, so let it find the one next to this Python even without activation.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 # SQLAlchemy 2.1 warns about the order in which nbgrader adds objects, which does no harm.
 warnings.filterwarnings("ignore", message="Object of type <Submitted", category=SAWarning)

@@ -210,7 +210,7 @@ SECRET_CAP = 1_000
 ATTEMPTS_CAP = 20
 #: Most lines about refused folders, because anybody may put any number of them there.
 LINES_CAP = 50
-#: Longest time between that in a folder's name and its last change, if nobody touched it.
+#: Longest gap between the time in a folder's name and its last change, if nobody touched it.
 A_WHILE = datetime.timedelta(minutes=10)
 
 

@@ -36,7 +36,7 @@ class StampRelease(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         try:
-            must_be_the_code_of(Path(self.parent.parent.coursedir.root))  # of the exporter's converter
+            must_be_the_code_of(Path(self.parent.parent.coursedir.root))  # the exporter's converter
             stamp = stamp_for(resources["nbgrader"]["assignment"], nb)
         except Expected as error:
             self.log.error("%s", error)
