@@ -1,7 +1,8 @@
-"""Finds students whose answers are more alike than short functions usually are, for a person to read; marks nothing.
+"""Finds students whose answers are more alike than short functions usually are, for a person to check.
 
-An answer is compared statement by statement, as a syntax tree: names that the student chose, comments, docstrings,
-annotations and the order of lines don't count. A short answer says nothing, because there are few ways to write it.
+It changes no mark. An answer is compared statement by statement, as a syntax tree: names that the student chose,
+comments, docstrings, annotations and the order of lines don't count. A short answer says nothing,
+because there are few ways to write it.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Job:
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest of all that the verdicts depend on but the secret cases; if equal, no need to grade again."""
+        """Return a digest of all that verdicts depend on but the secret cases; if it is equal, they stay valid."""
         content = self.content if self.content is not None else (self.problem or "").encode()
         return hashlib.sha256(f"{self.code}\0{self.asked}\0{self.limits}\0".encode() + content).hexdigest()
 

@@ -207,7 +207,7 @@ Done = Callable[[Graded], None]
 
 
 def look_through(root: Path, units: Sequence[str] = (), student: str | None = None) -> HandedInByAll:
-    """Return all notebooks under `grading/submitted`, and lines about misplaced files. Raises NotUsable if none."""
+    """Return the notebooks in `grading/submitted` and lines about misplaced files. Raises NotUsable if it has none."""
     folder, known = root / "grading" / "submitted", Course(root).units()
     try:
         names = sorted(os.listdir(folder)) if folder.is_dir() else []

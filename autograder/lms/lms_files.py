@@ -101,7 +101,7 @@ class Person:
 
     @property
     def extended(self) -> str:
-        """Return the deadline to which Moodle's worksheet extends, in Moodle's words; empty if it doesn't."""
+        """Return the extended deadline from Moodle's worksheet, in Moodle's words; empty if there is none."""
         found = EXTENDED.search(self.cell(STATUS))
         return found[1] if found else ""
 
