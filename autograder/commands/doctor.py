@@ -223,7 +223,7 @@ def _cluster() -> Condition:
 
 
 def main(root: Path | None = HOME, as_json: bool = False) -> int:
-    """Print the findings. The exit status is 0 whatever is missing, because looking worked."""
+    """Print the findings. The exit status is 0 whatever is missing, because the check itself worked."""
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings(root)], indent=1))
         return 0

@@ -20,7 +20,7 @@ from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the marks, unless they are not final and --anyway is missing."""
+    """Write the marks if they are final or --anyway is given."""
     root = course_folder(options)
     course = Course(root)
     points = {unit: sum(course.assignment(unit).points.values()) for unit in course.units() if course.has(unit)}
