@@ -1,1 +1,1 @@
-"""What stands behind each command."""
+"""Implements each command."""

@@ -1,4 +1,4 @@
-"""`autograder again`: one answer in a dispute, judged again on the inputs of its run."""
+"""Implements `autograder again`, which judges a disputed answer again on the inputs of its run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the verdict of then and of now, and the first input that fails, for the instructor only."""
+    """Print the old and the new verdict, and the first input that fails, for the instructor only."""
     root = course_folder(options)
     course = Course(root)
     unit, name = find_question(course, options.question)

@@ -1,4 +1,4 @@
-"""`autograder backup`, `restore` and `archive`: a class with all that its marks depend on, in one file or folder."""
+"""Implements `autograder backup`, `restore` and `archive`, for a class and all that its marks depend on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..safe_text import counted
 from .command_helpers import GRADED
 from .command_helpers import course as course_folder
 
-#: What a class consists of: folders, the settings, and modules beside them, such as a rule for late work.
+#: Parts of a class: folders, the settings, and modules next to them, such as a rule for late work.
 FOLDERS = ("grading", "solutions", "notebooks")
 SETTINGS = "*.py"
 GRADEBOOK = "grading/gradebook.db"
@@ -61,7 +61,7 @@ def backup(options: argparse.Namespace) -> int:
 
 
 def restore(options: argparse.Namespace) -> int:
-    """Put a backup into a course folder without a class. What differs there is kept in grading/replaced/restore/."""
+    """Put a backup into a course folder without a class. Files that differ there move to grading/replaced/restore/."""
     root, path = course_folder(options), options.file
     if _has_class(root):
         remedy = "move grading/ away, for example by `autograder archive FOLDER`"
@@ -118,7 +118,7 @@ def _refuse_other_database(root: Path) -> None:
 
 
 def _files(root: Path, folders: tuple[str, ...] = FOLDERS) -> Iterator[str]:
-    """Names of all regular files of the class; links are passed over."""
+    """Yield the names of all regular files of the class; skip links."""
     yield from sorted(path.name for path in root.glob(SETTINGS) if path.is_file() and not path.is_symlink())
     for folder in folders:
         for place, inner, names in os.walk(root / folder):
@@ -130,7 +130,7 @@ def _files(root: Path, folders: tuple[str, ...] = FOLDERS) -> Iterator[str]:
 
 
 def _snapshot(path: Path) -> bytes:
-    """The gradebook at one moment, whoever is writing to it."""
+    """Return the gradebook at one moment, even if somebody is writing to it."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
@@ -145,7 +145,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _put(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, root: Path) -> bool:
-    """Write one file; whether another one was there, which is kept."""
+    """Write one file; return whether another one was there, which is kept."""
     target, data = root / entry.filename, archive.read(entry)
     differs = target.is_file() and target.read_bytes() != data
     if differs:

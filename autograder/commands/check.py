@@ -1,4 +1,4 @@
-"""`autograder check`: one's own notebooks without a gradebook, how far one has come, and what is next."""
+"""Implements `autograder check`: judges one's own notebooks without a gradebook, shows progress and what is next."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .grade_own_notebooks import Checked, check_notebooks, chosen, whose_judge
 
 
 def run(options: argparse.Namespace) -> int:
-    """Judge, and say what is next."""
+    """Judge the notebooks, and show what is next."""
     root = course_if_any(options)
     paths = chosen(root, options.notebooks, Path.cwd())
     if sys.stderr.isatty():  # a terminal, or a cell of a notebook: somebody is waiting
@@ -39,20 +39,20 @@ def run(options: argparse.Namespace) -> int:
     else:
         print_standing(root, found.checked)
     judge = whose_judge(root, found.checked)
-    options.said = bool(judge) or not found.checked  # what is refused names its file
+    options.said = bool(judge) or not found.checked  # a refusal names its file
     for line in [*found.problems, *found.remarks, *filter(None, [judge])]:
         print(f"autograder: {line}", file=sys.stderr)
     return UNUSABLE if found.problems else GRADED
 
 
 SIGNS = {"right": ("✓", "green"), "missing": ("·", "dim"), "waiting": ("…", "cyan")}
-#: Nothing more is to be done about these: what a person marks waits for that alone.
+#: These need no more work: an answer that a person marks waits only for the mark.
 DONE = ("right", "waiting")
 WIDTH = 10
 
 
 def print_standing(root: Path | None, checked: Sequence[Checked]) -> None:
-    """Print the exercises of each notebook that was begun, how far the course is, and what comes next."""
+    """Print the exercises of each notebook that was begun, the progress in the course, and what comes next."""
     console = Console(highlight=False)
     for item in checked:
         if len(checked) == 1 or any(verdict.verdict != "missing" for verdict in item.verdicts):
@@ -66,7 +66,7 @@ def print_standing(root: Path | None, checked: Sequence[Checked]) -> None:
 
 
 def _print_notebook(console: Console, item: Checked) -> None:
-    """One line per exercise, and the words for those that are not right."""
+    """Print one line per exercise, and the message for those that are not right."""
     score, points = (sum(getattr(verdict, name) for verdict in item.verdicts) for name in ("score", "points"))
     console.print(Text.assemble((item.unit, "bold"), f"  {score:g} of {points:g} points"))
     by_name = {verdict.function: verdict for verdict in item.verdicts}
@@ -82,7 +82,7 @@ def _print_notebook(console: Console, item: Checked) -> None:
 
 
 def _best(checked: Sequence[Checked]) -> dict[str, dict[str, Verdict]]:
-    """Unit -> function -> verdict; of several notebooks of one unit, the better verdict counts."""
+    """Return unit -> function -> verdict; of several notebooks of one unit, the better verdict counts."""
     best: dict[str, dict[str, Verdict]] = {}
     for item in checked:
         kept = best.setdefault(item.unit, {})
@@ -94,13 +94,13 @@ def _best(checked: Sequence[Checked]) -> dict[str, dict[str, Verdict]]:
 
 
 def _points(course: Course | None, checked: Sequence[Checked]) -> dict[str, dict[str, float]]:
-    """Unit -> question -> points, of what was checked and of all else that the course has, in its order."""
+    """Return unit -> question -> points, of what was checked and of the course's other units, in its order."""
     found = {item.unit: item.asked.points for item in checked}
     if course is None:
         return {unit: found[unit] for unit in sorted(found)}
     for unit in course.units():
         if unit not in found and course.has(unit):
-            with suppress(Expected):  # a unit that cannot be judged here is said when it is asked for
+            with suppress(Expected):  # `check` reports a unit that cannot be judged here when it is named
                 found[unit] = course.points(unit)
     return {unit: found[unit] for unit in course.units() if unit in found}
 
@@ -123,7 +123,7 @@ def _print_course(
 
 @dataclass(frozen=True)
 class _Tally:
-    """How many of what is done, of how many, and the points."""
+    """Counts how many exercises are done, of how many, and the points."""
 
     core: int = 0
     cores: int = 0
@@ -149,7 +149,7 @@ class _Tally:
 
 
 def _container(verdict: Verdict, others: Mapping[str, Verdict]) -> str:
-    """The right answer that has done the work of one that is not written, without the course's in its place; or ""."""
+    """Return the right answer that contains a missing exercise without borrowing the course's parts; "" if none."""
     if verdict.verdict != "missing":
         return ""
     for name, other in others.items():
@@ -179,7 +179,7 @@ def _print_next(
     best: Mapping[str, Mapping[str, Verdict]],
     challenges: Collection[str],
 ) -> None:
-    """The first exercise that is not right, and where to open it: those of the core come before challenges."""
+    """Print the first exercise that is not right, and where to open it: core exercises come before challenges."""
     console.print()
     own = [unit for unit in best if unit not in unit_names()]
     left = [
@@ -206,7 +206,7 @@ def _print_next(
 
 
 def _challenges(course: Course | None, checked: Sequence[Checked]) -> set[str]:
-    """The functions that the notebooks call challenges, of what was checked and of all else that the course has."""
+    """Return the functions that the notebooks call challenges, of what was checked and of the course's other units."""
     releases = {item.unit: item.asked.release for item in checked}
     for unit in course.units() if course else ():
         if unit not in releases and course.has(unit):
@@ -218,7 +218,7 @@ def _challenges(course: Course | None, checked: Sequence[Checked]) -> set[str]:
 def _places(unit: str, release: NotebookNode) -> dict[str, Place]:
     try:
         return {place.function: place for place in unit_of_map(unit, release).places}
-    except Expected:  # a unit that somebody is writing
+    except Expected:  # somebody may still be writing the unit
         return {}
 
 
@@ -229,6 +229,6 @@ def _words(function: str, place: Place | None) -> str:
 
 
 def _short(path: Path) -> str:
-    """The path as one would type it here, and nothing in it that a terminal would act on."""
+    """Return the path as one would type it here, without anything that a terminal would act on."""
     relative = os.path.relpath(path)
     return printable(str(path) if relative.startswith("..") else relative)

@@ -1,4 +1,4 @@
-"""`autograder collect`: submissions from a learning-management system."""
+"""Implements `autograder collect`, which takes submissions from a learning-management system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:
-    """Put them where `grade` finds them."""
+    """Put the submissions where `grade` finds them."""
     root = course_folder(options)
     found = collect(root, options.unit, options.source, read_roster(options.roster) if options.roster else None)
     counts = f"{len(found.taken)} new or changed, {len(found.unchanged)} as before"

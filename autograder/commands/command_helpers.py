@@ -1,4 +1,4 @@
-"""What several commands share: the course folder they act on, a progress bar, exit statuses."""
+"""Holds what several commands share: the course folder they act on, a progress bar, exit statuses."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ GRADED, FAILED, UNUSABLE = 0, 1, 2
 
 
 class Unusable(Expected):
-    """Arguments or input that a person must mend: one line with the remedy."""
+    """Raised for arguments or input that a person must fix; the message is one line with the remedy."""
 
 
 def outdated(graded: Sequence[Graded]) -> list[str]:
-    """A line for each mark by hand that was given for another answer than the one handed in now."""
+    """Return a line for each manual mark that was given for another answer than the one handed in now."""
     remedy = "decide with `autograder marks --keep` or `autograder marks --new`"
     return [
         f"{printable(item.student)}: the mark by hand of {verdict.function} was given for another answer; {remedy}"
@@ -32,7 +32,7 @@ def outdated(graded: Sequence[Graded]) -> list[str]:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Yields a function to call with a name whenever one more is done. Quiet unless stderr is a terminal."""
+    """Yield a function to call with a name whenever one more is done. Shows nothing unless stderr is a terminal."""
     from tqdm import tqdm
 
     with tqdm(total=total, desc="grading", unit="notebook", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
@@ -45,7 +45,7 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
 
 
 def course(options: argparse.Namespace) -> Path:
-    """The course folder: the one named, or the nearest above. Raises NoCourse or OtherVersion."""
+    """Return the course folder: the one named, or the nearest above. Raises NoCourse or OtherVersion."""
     root = course_if_any(options)
     if root is None:
         raise NoCourse("no course folder here; go to the folder that holds nbgrader_config.py, or name it by --course")
@@ -53,7 +53,7 @@ def course(options: argparse.Namespace) -> Path:
 
 
 def course_if_any(options: argparse.Namespace) -> Path | None:
-    """The same, or None. A command that may do without one takes that of its first notebook, or our own clone."""
+    """Return the same, or None. A command that doesn't need one takes that of its first notebook, or our own clone."""
     if "root" not in options:
         root, alone = find_course(options.course, Path.cwd()), "alone" in options
         if root is None and alone:
@@ -67,13 +67,13 @@ def course_if_any(options: argparse.Namespace) -> Path | None:
 
 
 def which_course(options: argparse.Namespace) -> str:
-    """Words for the course folder that a command acts on; "" where one stands in it."""
+    """Return words for the course folder that a command acts on; "" if the current folder is in it."""
     root = getattr(options, "root", None)
     return "" if root is None or root in (Path.cwd(), *Path.cwd().parents) else f"course folder: {root}"
 
 
 def say_which(options: argparse.Namespace) -> None:
-    """Print them, once."""
+    """Print those words, once."""
     which = which_course(options)
     if which and not getattr(options, "said", False):
         print(f"autograder: {which}", file=sys.stderr)

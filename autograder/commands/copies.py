@@ -1,4 +1,4 @@
-"""`autograder copies`: answers that are alike, for a person to look at."""
+"""Implements `autograder copies`, which lists answers that are alike for a person to look at."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print who is alike, and write a table of the pairs."""
+    """Print which students are alike, and write a table of the pairs."""
     root = course_folder(options)
     if options.before and not (options.before / "grading" / "autograded").is_dir():
         raise Unusable(f"{options.before}: holds no graded class; name a course folder with grading/autograded in it")

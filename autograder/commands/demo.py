@@ -1,6 +1,6 @@
-"""A small sample class, made from a table and graded for real: `make demo`.
+"""Builds a small sample class from a table and grades it for real: `make demo`.
 
-The class lives in a course folder of its own, `demo/`, so that it never meets a real gradebook.
+The class has a course folder of its own, `demo/`, so that it never touches a real gradebook.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
 
 @dataclass(frozen=True)
 class SampleStudent:
-    """One row of the table; demo_class.toml says what each field means."""
+    """Holds one row of the table; demo_class.toml says what each field means."""
 
     id: str
     note: str
@@ -45,7 +45,7 @@ class SampleStudent:
     guesses: str = "some"
 
     def guess(self, asked: Asked) -> str:
-        """What the student puts in place of the dots of a prediction."""
+        """Return what the student puts in place of the dots of a prediction."""
         chance = random.Random(f"{self.id} {asked.number}")
         if self.blank or self.guesses == "none" or (self.guesses == "some" and chance.random() < 0.2):
             return DOTS
@@ -60,19 +60,19 @@ class SampleStudent:
         return f"{asked.truth * chance.choice(factors):.3g}"
 
     def expects(self, unit: str, function: str) -> str:
-        """The verdict that is due, with the mistake's name after it where one is to be named."""
+        """Return the expected verdict, followed by the mistake's name if one is to be named."""
         if unit == self.cut or (self.blank and function not in self.answers):
             return "missing"
         return self.expected.get(function, "right")
 
 
 def students() -> list[SampleStudent]:
-    """The sample class, as the table has it."""
+    """Return the sample class from the table."""
     return [SampleStudent(**row) for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["student"]]
 
 
 def build_class(course: Path, target: Path, units: Sequence[str] = ()) -> list[SampleStudent]:
-    """Make `target` a course folder with the units of `course` and the sample class's notebooks; returns the class.
+    """Make `target` a course folder with the units of `course` and the sample class's notebooks; return the class.
 
     units: those that the class hands in, if not all.
     """
@@ -99,7 +99,7 @@ def build_class(course: Path, target: Path, units: Sequence[str] = ()) -> list[S
 
 
 def _answers(solutions: NotebookNode) -> dict[str, str]:
-    """Function -> the source of its answer cell in a solution notebook, without nbgrader's markers."""
+    """Return function -> the source of its answer cell in a solution notebook, without nbgrader's markers."""
     return {
         cell.metadata.nbgrader.grade_id: "\n".join(
             line for line in cell.source.splitlines() if line.strip() not in MARKERS
@@ -138,7 +138,7 @@ def _hand_in(student: SampleStudent, unit: str, release: NotebookNode, solved: M
 
 
 def surprises(table: Sequence[SampleStudent], graded: Sequence) -> list[str]:
-    """Where the verdicts differ from what the table expects, one line each."""
+    """Return one line for each verdict that differs from what the table expects."""
     by_id, found = {student.id: student for student in table}, []
     for item in graded:
         for verdict in item.verdicts:
@@ -152,7 +152,7 @@ def surprises(table: Sequence[SampleStudent], graded: Sequence) -> list[str]:
 
 
 def _grade(target: Path, workers: int | None) -> tuple[list, bool]:
-    """Grade the class as `autograder grade` does. Where no sandbox can be had, it is graded without: it is ours."""
+    """Grade the class as `autograder grade` does; if there is no sandbox, without one, because the class is ours."""
     from ..gradebook.class_run import Run
     from ..grading import whole_class
     from ..records import NoSandbox

@@ -1,4 +1,4 @@
-"""What this machine has, and the one line that mends what is missing."""
+"""Implements `autograder doctor`: lists what this machine has, and how to fix what is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .. import __version__
 from ..course_folder import HOME
 from .command_helpers import course_if_any
 
-#: Package -> what needs it, and the command that brings it.
+#: Package -> what needs it, and the command that installs it.
 PACKAGES = {
     "numpy": ("the notebooks", "make lab"),
     "torch": ("the notebooks", "make lab"),
@@ -37,7 +37,7 @@ WITHOUT_MAKE = 'python tools/bootstrap.py --extras "grading,test"'
 
 @dataclass(frozen=True)
 class Condition:
-    """One thing looked at. remedy: the line that mends it; "" where nothing needs mending."""
+    """Describes one thing that was checked. remedy: the line that fixes it; "" if nothing needs fixing."""
 
     what: str
     found: str
@@ -46,9 +46,9 @@ class Condition:
 
 
 def findings(root: Path | None = HOME) -> Iterator[Condition]:
-    """Everything that matters for using a course folder here, in the order in which one would mend it.
+    """Yield everything that matters for using a course folder here, in the order in which one would fix it.
 
-    root: None where there is no course folder, as on a server that has the autograder alone.
+    root: None if there is no course folder, as on a server that has only the autograder.
     """
     yield _python()
     yield Condition("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores{_memory()}")
@@ -69,7 +69,7 @@ def findings(root: Path | None = HOME) -> Iterator[Condition]:
 
 
 def tested_versions() -> dict[str, str]:
-    """Package -> the version that the course is tested with; empty outside a clone of the course."""
+    """Return package -> the version that the course is tested with; empty outside a clone of the course."""
     try:
         lines = (HOME / "constraints.txt").read_text(encoding="utf-8").split()
     except OSError:
@@ -105,7 +105,7 @@ def _package(name: str, purpose: str, command: str, tested: str | None) -> Condi
 
 
 def _sandbox() -> Condition:
-    """Not only looked for, but tried: a cell is run in it."""
+    """Try the sandbox by running a cell in it."""
     try:
         from ..records import CellSource
         from ..running.sandbox import open_sandbox
@@ -140,7 +140,7 @@ def _gpu() -> Condition:
 
 
 def _model() -> Condition:
-    """Whether unit 11 can run its language model here."""
+    """Check whether unit 11 can run its language model here."""
     named = os.environ.get("ATTENTION_COURSE_MODEL")
     if named == "none":
         return Condition("model", "switched off: ATTENTION_COURSE_MODEL is none; unit 11 prints recorded numbers")
@@ -156,7 +156,7 @@ def _model() -> Condition:
 
 
 def _exercises() -> Condition:
-    """Which judge runs, and whether it does."""
+    """Say which autograder is here, and whether it can run."""
     try:
         from ..exercises import unit_names
     except ImportError as error:
@@ -165,7 +165,7 @@ def _exercises() -> Condition:
 
 
 def _notebooks(root: Path) -> Condition:
-    """Whether every unit is there, made for the exercises that run here."""
+    """Check that every unit is there, and made for the exercises that run here."""
     try:
         from ..exercises import unit_names
         from ..reading.course_contents import Course
@@ -201,7 +201,7 @@ def _gradebook(root: Path) -> Condition:
 
 
 def _readers(root: Path) -> Condition:
-    """Whether other accounts of this machine can read students' work and the seeds of the secret cases."""
+    """Check whether other accounts of this machine can read students' work and the seeds of the secret cases."""
     folder = (root / "grading").resolve()
     if not folder.exists():
         return Condition("grading/", "none yet")
@@ -213,7 +213,7 @@ def _readers(root: Path) -> Condition:
 
 
 def _cluster() -> Condition:
-    """Whether grading can use a Dask cluster, and whom that trusts."""
+    """Say whether grading can use a Dask cluster, and whom a cluster trusts."""
     try:
         version = metadata.version("distributed")
     except metadata.PackageNotFoundError:
@@ -223,7 +223,7 @@ def _cluster() -> Condition:
 
 
 def main(root: Path | None = HOME, as_json: bool = False) -> int:
-    """Print the findings. The exit status is 0 whatever is missing: looking worked."""
+    """Print the findings. The exit status is 0 whatever is missing, because the check itself worked."""
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings(root)], indent=1))
         return 0
@@ -231,7 +231,7 @@ def main(root: Path | None = HOME, as_json: bool = False) -> int:
     remedies = [f"{finding.what}: {finding.remedy}" for finding in found if finding.remedy]
     try:
         _print(found, remedies)
-    except ImportError:  # rich comes with the set-up
+    except ImportError:  # the set-up installs rich
         for finding in found:
             print(f"{'ok' if finding.ok else '--'}  {finding.what:12}  {finding.found}")
         print("\nTo fix or add:", *remedies, sep="\n  ")
@@ -256,7 +256,7 @@ def _print(found: Sequence[Condition], remedies: Sequence[str]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """`autograder doctor`."""
+    """Run `autograder doctor`."""
     return main(course_if_any(options))
 
 

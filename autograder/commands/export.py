@@ -1,4 +1,4 @@
-"""`autograder export`: marks for Canvas or Moodle."""
+"""Implements `autograder export`, which writes marks for Canvas or Moodle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the marks, unless they are not final."""
+    """Write the marks if they are final or --anyway is given."""
     root = course_folder(options)
     course = Course(root)
     points = {unit: sum(course.assignment(unit).points.values()) for unit in course.units() if course.has(unit)}
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _waiting(root: Path, units: Sequence[str]) -> list[HandedIn]:
-    """What was handed in and is not judged or recorded as it stands."""
+    """Return the submissions whose current version is not judged or recorded."""
     try:
         return Run(root).waiting(handed_in(root, units))
     except NotUsable:

@@ -1,4 +1,4 @@
-"""`autograder grade`: the class, in the sandbox."""
+"""Implements `autograder grade`, which grades the class in the sandbox."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:
-    """Grade what is new or changed."""
+    """Grade new and changed submissions."""
     if options.workers is not None and options.workers < 1:
         raise Unusable("--workers takes a number from 1 up")
     root = course_folder(options)
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _grade(options: argparse.Namespace, root: Path, sandbox: Sandbox | None) -> int:
-    # While the sandbox imports what it needs, this process does.
+    # Import these only now, while the sandbox imports what it needs.
     from ..gradebook.class_run import Run
     from ..gradebook.health_check import check_gradebook
     from ..gradebook.marks import follow, read_marks

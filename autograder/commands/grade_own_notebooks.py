@@ -1,6 +1,6 @@
-"""Grading one's own notebooks: no gradebook, no sandbox, but a process of its own with limits.
+"""Grades one's own notebooks without gradebook or sandbox, in a process of its own with limits.
 
-Where a notebook lies in no course folder, or is the course's release itself, its own cells say what it asks.
+If a notebook is in no course folder, or is the course's release itself, its own cells say what it asks.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ..running.limits import Limits
 from ..running.plain_process import open_for_own_work
 from ..safe_text import decoded, printable
 
-#: Tags of the code cells that come with the course; without one, and without nbgrader's marks, a cell is the student's.
+#: Tags of the course's own code cells; a cell without one, and without nbgrader's metadata, is the student's.
 OURS = {"given", "demo"}
-#: nbgrader's own, in the place of an answer in words.
+#: nbgrader's own placeholder for an answer in words.
 STUB = "YOUR ANSWER HERE"
 
 
 def own_release(text: str, name: str) -> str:
-    """The text of a release, made of a notebook that somebody works in. Raises Unreadable.
+    """Return the text of a release, made from a notebook that somebody works in. Raises Unreadable.
 
-    What is the student's own, or was doubled, is no part of it: a submission brings that along. name: for messages.
+    It leaves out the student's own cells and duplicates, which come with the submission. name: for messages.
     """
     try:
         notebook = nbformat.reads(text, as_version=4)
@@ -47,7 +47,7 @@ def own_release(text: str, name: str) -> str:
             if cell.cell_type == "code" and not mark and not OURS & set(cell.metadata.get("tags", ())):
                 continue
             if cell.cell_type == "markdown" and cell.metadata.get("nbgrader", {}).get("solution"):
-                cell.source = STUB  # what was handed out is not known; anything else is an answer
+                cell.source = STUB  # the original text is not known; any other counts as an answer
             if not mark or mark not in seen:
                 kept.append(cell)
                 seen.add(mark)
@@ -60,7 +60,7 @@ def own_release(text: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class Checked:
-    """One notebook with what it asks and its verdicts, in the order of the unit."""
+    """Holds one notebook with what it asks, and its verdicts in the order of the unit."""
 
     path: Path
     unit: str
@@ -70,7 +70,7 @@ class Checked:
 
 @dataclass
 class Found:
-    """What came of some notebooks. problems: a line for each that was not judged. remarks: lines about others."""
+    """Holds the results of some notebooks. problems: a line for each that was not judged. remarks: about others."""
 
     checked: list[Checked] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Found:
 
 
 def chosen(root: Path | None, words: Sequence[str], here: Path) -> list[Path]:
-    """The notebooks that are named, by file or by unit; without a word all of one's own. Raises Unreadable."""
+    """Return the notebooks that are named, by file or by unit; without a name, all of one's own. Raises Unreadable."""
     found: list[Path] = []
     for word in words:
         unit = "" if os.path.lexists(word) else _unit(root, word)
@@ -87,7 +87,7 @@ def chosen(root: Path | None, words: Sequence[str], here: Path) -> list[Path]:
 
 
 def _unit(root: Path | None, word: str) -> str:
-    """The unit that a word means, or "" for a file that is not there. Raises UnknownUnit for a number of no unit."""
+    """Return the unit that a word means, or "" for a missing file. Raises UnknownUnit for a number of no unit."""
     try:
         return Course(root).find(word) if root else find_unit(word, unit_names())
     except UnknownUnit:
@@ -97,9 +97,9 @@ def _unit(root: Path | None, word: str) -> str:
 
 
 def own_notebooks(root: Path | None, here: Path, units: Sequence[str] = ()) -> list[Path]:
-    """The units' notebooks in the folder `here` or its folders; where there is none, those of `root`/notebooks.
+    """Return the units' notebooks in the folder `here` or its folders; if there is none, those of `root`/notebooks.
 
-    Only a file with the name of its unit counts: copies and drafts beside it are left alone. Raises Unreadable.
+    Only a file with the name of its unit counts: copies and drafts next to it are ignored. Raises Unreadable.
     """
     units = units or (Course(root).units() if root else unit_names())
     folders = [here, here / "notebooks", *([root / "notebooks"] if root else [])]
@@ -114,7 +114,7 @@ def own_notebooks(root: Path | None, here: Path, units: Sequence[str] = ()) -> l
 
 
 def check_notebooks(root: Path | None, paths: Sequence[Path]) -> Found:
-    """Judge all notebooks that can be read. root: the course folder, where there is one."""
+    """Judge all notebooks that can be read. root: the course folder, if there is one."""
     course, challenge = Course(root) if root else None, Challenge()
     found, ready = Found(), []
     for path in paths:
@@ -131,7 +131,7 @@ def check_notebooks(root: Path | None, paths: Sequence[Path]) -> Found:
 
 
 def whose_judge(root: Path | None, checked: Sequence[Checked]) -> str:
-    """A line that says who judged, where that is not the course in which the notebooks lie; else nothing."""
+    """Return a line that says who judged, if that is not the course that holds the notebooks; else ""."""
     places = {above(Path(os.path.realpath(item.path)).parent) for item in checked}
     if places <= {HOME}:
         return ""
@@ -158,9 +158,9 @@ def _open(course: Course | None, path: Path, remarks: list[str]) -> tuple[Transp
 
 
 def _must_be_current(stamp: Stamp | None, unit: str, path: Path) -> str:
-    """What to say of a notebook of another version. Raises OtherVersion where its exercises are others by now."""
+    """Return a remark on a notebook of another version. Raises OtherVersion if its exercises have changed."""
     if stamp is None:
-        if unit not in unit_names():  # an assignment of the instructor's own has exercises of the course, or no mark
+        if unit not in unit_names():  # an instructor's own assignment has exercises of the course, or no stamp
             return ""
         return f"{path}: does not say for which version of the course it was made; judged all the same"
     differ = differing(stamp, unit)
@@ -178,7 +178,7 @@ def _must_be_current(stamp: Stamp | None, unit: str, path: Path) -> str:
 def _against(
     course: Course | None, unit: str, cells: list[Cell], text: str, path: Path
 ) -> tuple[Transplanted, Assignment]:
-    """The answers in the course's notebook of the unit; in their own, where there is no other."""
+    """Put the answers into the course's notebook of the unit, or into their own if there is no other."""
     release = course.path(unit) if course else None
     if course and release and release.is_file() and not os.path.samefile(release, path):
         asked = course.assignment(unit)
@@ -188,7 +188,7 @@ def _against(
 
 
 def _unit_of(course: Course | None, cells: list[Cell], path: Path, stamped: str) -> str:
-    """The unit whose answer cells the notebook holds most of; the one it says it is of, then the file's name."""
+    """Return the unit of the notebook's stamp, else the one with most answer cells in it, then by the file's name."""
     marks = {mark for cell in cells for mark in (cell.grade_id, cell.identity) if mark}
     known = course.units() if course else unit_names()
     counts = {}
@@ -201,7 +201,7 @@ def _unit_of(course: Course | None, cells: list[Cell], path: Path, stamped: str)
 
 
 def _answers(course: Course | None, unit: str) -> set[str]:
-    """The names of a unit's answer cells."""
+    """Return the names of a unit's answer cells."""
     path = course.path(unit) if course else None
     if path and path.is_file():
         cells = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4).cells

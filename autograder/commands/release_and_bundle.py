@@ -1,4 +1,4 @@
-"""`autograder release` and `autograder bundle`: notebooks/ from solutions/, and an archive for students."""
+"""Implements `autograder release` and `bundle`: notebooks/ from solutions/, and an archive for students."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .command_helpers import course as course_folder
 
 
 def release(options: argparse.Namespace) -> int:
-    """Make the releases, or only compare them."""
+    """Make the releases, or only compare them with what is there."""
     root = course_folder(options)
     if options.check:
         different = releases.out_of_step(root, options.units)
@@ -28,7 +28,7 @@ def release(options: argparse.Namespace) -> int:
 
 
 def bundle(options: argparse.Namespace) -> int:
-    """Write the archive."""
+    """Write the archive for students."""
     root = course_folder(options)
     path = archive.bundle(root, options.units, options.out or root / "grading" / "bundle" / "attention-course.zip")
     print(f"For students: {path}")

@@ -1,4 +1,4 @@
-"""`autograder report`: the class at a glance."""
+"""Implements `autograder report`, which summarises the class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .command_helpers import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print it, and write it as a page and as tables."""
+    """Print the report, and write it as a page and as tables."""
     root = course_folder(options)
     graded = class_now(root, options.units)
     if not graded:

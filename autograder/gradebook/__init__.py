@@ -1,1 +1,1 @@
-"""nbgrader's gradebook: what is written into it, what it says, and our parts in nbgrader's own commands."""
+"""Reads and writes nbgrader's gradebook, and adds our steps to nbgrader's own commands."""

@@ -1,4 +1,4 @@
-"""One run over a class: what is new or changed is graded, and each result is recorded as it comes."""
+"""Grades the new and changed submissions of a class, and records each result as it comes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .gradebook_writer import Recorder
 
 
 class Run:
-    """One `autograder grade`: grades what is new or changed, records each as it comes, and can be taken up again.
+    """Runs one `autograder grade`: grades new and changed submissions, records each at once, and can be resumed.
 
-    What a student handed in has a fingerprint, kept with the verdicts; the code of the unit's exercises is part of it.
-    The verdicts are on disk before the gradebook has them, and are marked once it has: whenever a run is killed, the
-    next one finishes it, grades nothing twice and loses nothing. A run that is taken up again goes on with the same
+    Each submission has a fingerprint, which is kept with its verdicts and covers the code of the unit's exercises. The
+    verdicts are written to disk before the gradebook gets them, and marked as recorded afterwards. If a run is killed,
+    the next one therefore finishes its work, grades nothing twice and loses nothing. A resumed run uses the same
     secret cases.
     """
 
@@ -44,9 +44,9 @@ class Run:
         done: Done = lambda graded: None,
         sandbox: Sandbox | None = None,
     ) -> list[Graded]:
-        """All verdicts, whether they were reached now or before, in the order of `handed`.
+        """Return all verdicts, new and earlier ones, in the order of `handed`.
 
-        sandbox: for all workers of this machine, if one has been launched already.
+        sandbox: one for all workers of this machine, if it has been launched already.
         """
         for unit in dict.fromkeys(item.unit for item in handed):
             self.course.assignment(unit)
@@ -82,9 +82,9 @@ class Run:
         return [found[item] for item in handed]
 
     def settle(self, handed: Sequence[HandedIn], again: bool = False) -> list[HandedIn]:
-        """Record what was judged before, where points, dates or marks by hand have changed; judge nothing.
+        """Record earlier verdicts where points, dates or manual marks have changed; judge nothing.
 
-        again: record it all, with its pages. Returns what is to be judged first, for it is new or has changed.
+        again: record all of them, with their pages. Returns the new or changed submissions, which must be judged first.
         """
         with Recorder(self.root, self.course) as recorder:
             for unit in dict.fromkeys(item.unit for item in handed):
@@ -94,7 +94,7 @@ class Run:
         return left
 
     def waiting(self, handed: Sequence[HandedIn]) -> list[HandedIn]:
-        """What `grade` would still have to judge or to record. Writes nothing."""
+        """Return the submissions that `grade` would still have to judge or to record. Writes nothing."""
         left = []
         with Recorder(self.root, self.course, reading=True) as recorder:
             for item in handed:
@@ -105,9 +105,9 @@ class Run:
         return left
 
     def _before(self, item: HandedIn, recorder: Recorder, again: bool = False) -> Graded | None:
-        """What an earlier run found out about the very same notebook, recorded if it was not yet; None if nothing.
+        """Return an earlier run's result for the same notebook, and record it if necessary; None if there is none.
 
-        again: recorded in any case.
+        again: record it in any case.
         """
         kept = read_kept(self.root, item.unit, item.student)
         if kept is None:
@@ -126,7 +126,7 @@ class Run:
         return kept
 
     def _is_recorded(self, kept: Graded, recorder: Recorder) -> bool:
-        """Whether gradebook and page have all of it: not if points, dates or the rule changed, or marks by hand did."""
+        """Return whether gradebook and page are up to date with points, dates, the late rule and manual marks."""
         place = kept.unit, kept.student
         return recorder.has(*place) and (kept.recorded, kept.page) == (recorder.state(*place), recorder.shown(*place))
 
@@ -136,7 +136,7 @@ class Run:
             self._record(graded, recorder)
 
     def _record(self, graded: Graded, recorder: Recorder) -> None:
-        """Where that fails for one student, the others are recorded, and the student's `fault` says so."""
+        """Record one result. If that fails, the student's `fault` says so, and the others are still recorded."""
         try:
             recorder.record(graded)
         except Exception as error:

@@ -1,7 +1,7 @@
-"""Who may hand in later: a table that a person edits, `grading/extensions.csv`, and `autograder extend` writes.
+"""Reads `grading/extensions.csv`, the table of deadline extensions, to which `autograder extend` and people add rows.
 
-Each row has a student, a unit, and either the days after the due date or the time until which the student may hand in.
-The last row for a student and a unit counts, and 0 days take an extension back.
+Each row has a student, a unit, and either a number of days after the due date or a new deadline. The last row for a
+student and a unit counts, and 0 days cancel an extension.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ LONGEST = 366.0
 
 @dataclass(frozen=True)
 class Extension:
-    """More time for one student in one unit: days after the due date, or until a moment in UTC."""
+    """Gives one student more time in one unit: days after the due date, or a deadline in UTC."""
 
     days: float | None
     until: datetime.datetime | None
 
     def end(self, due: datetime.datetime | None) -> datetime.datetime | None:
-        """Until when the student may hand in; None where days are given and the unit has no due date."""
+        """Return the student's deadline; None if days are given and the unit has no due date."""
         if self.until is not None:
             return self.until
         return due + datetime.timedelta(days=self.days or 0.0) if due else None
@@ -45,9 +45,9 @@ def table_of(root: Path) -> Path:
 
 
 def read_extensions(root: Path, find_unit: Callable[[str], str], zone: datetime.tzinfo) -> Extensions:
-    """The table; empty where there is none. Raises NotUsable with file, row and remedy.
+    """Return the extensions in the table; empty if there is none. Raises NotUsable with file, row and remedy.
 
-    find_unit: gives a unit's whole name, or raises an exception that says which there are.
+    find_unit: returns a unit's full name, or raises an exception that lists the units.
     """
     path = table_of(root)
     try:
@@ -71,13 +71,13 @@ def read_extensions(root: Path, find_unit: Callable[[str], str], zone: datetime.
             if not is_student_id(student):
                 raise NotUsable(f"{printable(student) or 'an empty cell'} is no student's ID")
             found[find_unit(row.get("unit", "")), composed(student)] = extension
-        except Exception as error:  # of find_unit, too
+        except Exception as error:  # includes those of find_unit
             raise NotUsable(f"{path}, row {number}: {error}; correct that row") from None
     return found
 
 
 def made(days: str, until: str, zone: datetime.tzinfo) -> Extension:
-    """An extension from what a person typed. Raises NotUsable."""
+    """Return an extension from what a person typed. Raises NotUsable."""
     if bool(days) == bool(until):
         raise NotUsable("give either the days or the time until which the student may hand in")
     if days:
@@ -95,7 +95,7 @@ def made(days: str, until: str, zone: datetime.tzinfo) -> Extension:
 
 
 def add_row(root: Path, student: str, unit: str, days: str, until: str) -> None:
-    """Write one more row. Raises NotUsable where the file is not one's own."""
+    """Append one row. Raises NotUsable if the file cannot be written."""
     path = table_of(root)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

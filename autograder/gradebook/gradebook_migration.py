@@ -1,4 +1,4 @@
-"""The gradebook brought up to what a notebook asks now, and the tables of ours in it."""
+"""Brings the gradebook's cells up to date with a notebook, and defines our own tables in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nbgrader.api import (
 from sqlalchemy import Column, Float, MetaData, String, Table, Text, delete, insert, select, update
 
 TABLES = MetaData()
-#: What people entered for cells that are gone: of a grade the marks, of a comment its text.
+#: Manual marks and comments for cells that no longer exist.
 ASIDE = Table(
     "autograder_aside",
     TABLES,
@@ -34,7 +34,7 @@ ASIDE = Table(
     Column("extra_credit", Float),
     Column("comment", Text),
 )
-#: The notebook's own id of each cell, by which one is known that was given another name.
+#: The notebook's own id of each cell, which identifies a renamed cell.
 NAMES = Table(
     "autograder_cells",
     TABLES,
@@ -42,7 +42,7 @@ NAMES = Table(
     Column("cell", String(128), primary_key=True),
     Column("identity", String(128)),
 )
-#: A digest of the answer that was recorded last, and of the one for which the mark by hand was given.
+#: Digests of the last recorded answer, and of the one for which the manual mark was given.
 ANSWERS = Table(
     "autograder_answers",
     TABLES,
@@ -52,7 +52,7 @@ ANSWERS = Table(
     Column("recorded", String(64)),
     Column("marked", String(64)),
 )
-#: A digest of the rule for late work by which a submission was recorded last.
+#: A digest of the late-work rule under which a submission was last recorded.
 RULES = Table(
     "autograder_rules",
     TABLES,
@@ -64,12 +64,12 @@ KINDS = {"grade": GradeCell, "solution": SolutionCell, "task": TaskCell}
 
 
 def prepare(gradebook: Gradebook) -> None:
-    """Make our own tables where they are not there yet. Not within a transaction: they have one of their own."""
+    """Create our own tables if they don't exist. Call it outside a transaction, because it uses its own."""
     TABLES.create_all(bind=gradebook.engine)
 
 
 def note_rule(gradebook: Gradebook, unit: str, student: str, rule: str) -> bool:
-    """Note by which rule for late work a submission is recorded; whether that is another one than before."""
+    """Note the late-work rule under which a submission is recorded; return whether an earlier one was different."""
     place = (RULES.c.unit == unit, RULES.c.student == student)
     before = gradebook.db.execute(select(RULES.c.rule).where(*place)).scalar()
     if before is None:
@@ -81,7 +81,7 @@ def note_rule(gradebook: Gradebook, unit: str, student: str, rule: str) -> bool:
 
 @dataclass
 class _Change:
-    """What became of the cells of one notebook, in words for one line."""
+    """Collects the changes to one notebook's cells, to report them in one line."""
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -109,11 +109,10 @@ def _entries(number: int) -> str:
 
 
 def migrate(gradebook: Gradebook, unit: str, notebook: NotebookNode) -> list[str]:
-    """Enter an assignment's cells into the gradebook, or bring those there up to date. Commits nothing by itself
-    that nbgrader's own calls would not.
+    """Enter an assignment's cells into the gradebook, or bring those there up to date. It makes only the commits that
+    nbgrader's own calls would make.
 
-    notebook: with nbgrader's metadata. Returns a line that says what changed for those who are graded already, if
-    anything did.
+    notebook: has nbgrader's metadata. Returns lines that say what changed, if anything did and there are submissions.
     """
     fresh = False
     try:
@@ -176,7 +175,7 @@ def _cells(notebook: Notebook) -> Iterator[tuple[str, list[BaseCell]]]:
 
 
 def _renamed(database, unit: str, notebook: NotebookNode, there: dict, wanted: dict) -> list[tuple[str, str]]:
-    """(old, new) for each cell that has another name and the same id in the notebook as before."""
+    """Return (old, new) for each cell that has a new name but the same id in the notebook."""
     rows = database.execute(select(NAMES.c.cell, NAMES.c.identity).where(NAMES.c.unit == unit)).all()
     before = {identity: name for name, identity in rows if identity}
     now = {name for _, name in wanted}
@@ -192,7 +191,7 @@ def _renamed(database, unit: str, notebook: NotebookNode, there: dict, wanted: d
 
 
 def _remove(database, unit: str, cell: BaseCell) -> int:
-    """Take a cell out; returns how many entries of people's were kept aside."""
+    """Remove a cell; return how many manual entries were set aside."""
     kept = 0
     for grade in list(cell.grades):
         if grade.manual_score is not None or grade.extra_credit:
@@ -218,7 +217,7 @@ def _put_aside(database, unit: str, name: str, notebook: SubmittedNotebook, valu
 
 
 def _add(database, unit: str, notebook: Notebook, kind: str, name: str, cell_type: str, points: float | None) -> int:
-    """Enter a cell, for those too who are graded already; returns how many entries of people's are back."""
+    """Add a cell, also to existing submissions; return how many manual entries were restored."""
     graded = {} if kind == "solution" else {"max_score": points, "cell_type": cell_type}
     cell = KINDS[kind](name=name, notebook=notebook, **graded)
     database.add(cell)
@@ -246,7 +245,7 @@ def _add(database, unit: str, notebook: Notebook, kind: str, name: str, cell_typ
 
 
 def _sources(database, notebook: Notebook, wanted: NotebookNode) -> None:
-    """nbgrader's own copy of the cells, which its other commands read."""
+    """Update nbgrader's own copy of the cells, which its other commands read."""
     there = {cell.name: cell for cell in notebook.source_cells}
     for cell in wanted.cells:
         marks = cell.metadata.get("nbgrader", {})
@@ -282,5 +281,5 @@ def _note_names(database, unit: str, notebook: NotebookNode) -> None:
             database.execute(update(NAMES).where(NAMES.c.unit == unit, NAMES.c.cell == name).values(identity=identity))
     for name in rows.keys() - wanted.keys():
         if not any(other == rows[name] for other in wanted.values()):
-            continue  # it may come back under its own name: what is aside for it waits
+            continue  # the cell may come back under its own name, and its entries are still set aside
         database.execute(delete(NAMES).where(NAMES.c.unit == unit, NAMES.c.cell == name))

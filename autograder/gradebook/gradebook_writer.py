@@ -1,7 +1,7 @@
-"""nbgrader's gradebook, written by one writer with one engine: one commit for each submission.
+"""Writes nbgrader's gradebook through one database engine, with one commit for each submission.
 
-nbgrader's own steps store units, scores and late penalties, as they do in a plain `nbgrader autograde`. They open the
-gradebook anew for each notebook and commit after each cell; here they are lent the open one.
+nbgrader's own steps store units, scores and late penalties, as in a plain `nbgrader autograde`. They would open the
+gradebook again for each notebook and commit after each cell; here they share one that is already open.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from .save_marks import SaveMarks
 from .submission_times import NAME as TIMESTAMP
 from .submission_times import read_timestamp, rule_digest, zone_of
 
-#: The modules that open a gradebook of their own.
+#: Modules that open a gradebook of their own.
 BORROWERS = (
     "nbgrader.preprocessors.saveautogrades",
     "nbgrader.preprocessors.latesubmissions",
@@ -61,7 +61,7 @@ Entry = TypeVar("Entry", Grade, Comment)
 
 @contextmanager
 def lent(gradebook: Gradebook) -> Iterator[Lender]:
-    """Whoever would open a gradebook of their own is given `gradebook`, and cannot close it."""
+    """Make the modules in BORROWERS use `gradebook` instead of opening their own; they cannot close it."""
     modules = [importlib.import_module(name) for name in BORROWERS]
     lender = Lender(gradebook)
     for module in modules:
@@ -74,7 +74,7 @@ def lent(gradebook: Gradebook) -> Iterator[Lender]:
 
 
 class Lender:
-    """The gradebook as a step sees it. A submission is read at once, with all its grades and comments."""
+    """Presents the open gradebook to a step, and reads each submission once, with all its grades and comments."""
 
     def __init__(self, gradebook: Gradebook) -> None:
         self._gradebook = gradebook
@@ -90,7 +90,7 @@ class Lender:
         pass
 
     def forget(self) -> None:
-        """What was changed since changes scores, which the database works out: read anew what is asked for next."""
+        """Drop what was read, because later changes alter scores, which the database computes."""
         self._read.clear()
 
     def find_submission_notebook(self, notebook: str, assignment: str, student: str) -> SubmittedNotebook:
@@ -134,19 +134,20 @@ def _submission(gradebook: Gradebook, notebook: str, assignment: str, student: s
 
 
 class BadRule(Expected):
-    """The rule for late work cannot be used: one line that says why."""
+    """Raised when the rule for late work cannot be used; the message is one line with the reason."""
 
 
 class NoPage(Expected):
-    """A feedback page that cannot be made: one line with the remedy."""
+    """Raised when a feedback page cannot be made; the message is one line with the remedy."""
 
 
 class Recorder:
     """Writes verdicts, autograded notebooks and feedback pages of one course folder. Use as a context manager.
 
-    The gradebook is opened, and made where there is none, when it is first needed.
-    reading: whether it only looks: cells stay as they are.
-    changes: lines about cells that were entered, taken out or renamed. remarks: lines about times that cannot be read.
+    The gradebook is opened on first use, and created if it doesn't exist.
+    reading: only read, and leave the gradebook's cells as they are.
+    changes: lines about cells that were added, removed or renamed.
+    remarks: lines about times that cannot be read, and about a changed rule for late work.
     """
 
     def __init__(self, root: Path, course: Course | None = None, reading: bool = False) -> None:
@@ -191,11 +192,11 @@ class Recorder:
         return rule_digest(self._config)
 
     def check_rule(self) -> None:
-        """Raises BadRule where late work could not be weighed: better known before a class is judged."""
+        """Raise BadRule if the rule for late work cannot be used, so that this is known before a class is judged."""
         _ = self._steps
 
     def register(self, unit: str) -> dict[str, Marks]:
-        """Have the gradebook hold what a unit asks now; returns the students it knows, with their marks."""
+        """Bring the gradebook's cells of a unit up to date, unless reading; return its students' marks."""
         if unit not in self._units:
             gradebook = self.gradebook
             if not self._reading:
@@ -206,11 +207,11 @@ class Recorder:
         return self._units[unit]
 
     def has(self, unit: str, student: str) -> bool:
-        """Whether the gradebook holds a submission of this student."""
+        """Return whether the gradebook has a submission from this student."""
         return student in self.register(unit)
 
     def state(self, unit: str, student: str) -> str:
-        """A digest of all that recording depends on beside the verdicts: what is asked, for how much, and by when."""
+        """Return a digest of what recording depends on besides verdicts: questions, points, dates, the late rule."""
         known, asked = self.register(unit).get(student), self.course.assignment(unit)
         told = [asked.text, repr([(q.cell, q.points) for q in asked.questions]), self._rule]
         told += [str(until)] if (until := self._until(unit, student)) else []
@@ -218,19 +219,19 @@ class Recorder:
         return hashlib.sha256("\0".join(told).encode()).hexdigest()
 
     def shown(self, unit: str, student: str) -> str:
-        """A digest of the marks and comments that a feedback page would show now."""
+        """Return a digest of the marks and comments that a feedback page would show now."""
         known = self.register(unit).get(student)
         return known.digest if known else ""
 
     def record(self, graded: Graded) -> Path:
         """Write one submission: all of it, or nothing. Returns the folder of the feedback page.
 
-        Its notebook is a file of ours: the release with the student's answers, and each verdict as the output of its
-        test cell. nbgrader's steps read it and change nothing in it, so it is the autograded notebook as it stands.
+        `graded.notebook` is our release with the student's answers, and with each verdict as the output of its test
+        cell. nbgrader's steps only read it, so it is saved unchanged as the autograded notebook.
         """
         unit, student, text = graded.unit, graded.student, graded.notebook
         self.register(unit)
-        notebook, resources = nbformat.v4.reads(text), self._resources(unit, student)  # ours: it need not be validated
+        notebook, resources = nbformat.v4.reads(text), self._resources(unit, student)  # ours: needs no validation
         with self._one_commit(), lent(self.gradebook) as lender:
             self._enter(unit, student)
             for step in self._steps:
@@ -246,9 +247,9 @@ class Recorder:
         return folder
 
     def show(self, unit: str, student: str, graded: Graded | None = None) -> Path:
-        """Make a feedback page anew from what was recorded, with the marks and comments of now. Raises NoPage.
+        """Make a feedback page again from what was recorded, with the current marks and comments. Raises NoPage.
 
-        graded: the verdicts, and the autograded notebook, where they are not kept yet.
+        graded: the verdicts, and the autograded notebook, if they are not kept yet.
         """
         graded = graded or read_kept(self.root, unit, student) or Graded(student, unit, [])
         self.register(unit)
@@ -278,7 +279,7 @@ class Recorder:
         return self._pages.page(marked, resources["nbgrader"], graded, who, f"{datetime.date.today()}")
 
     def _handed_in(self, unit: str, student: str) -> datetime.datetime | None:
-        """When it was handed in, as its note says; None where there is none, or none that can be read."""
+        """Return when the notebook was handed in, by its timestamp file; None if that is missing or unreadable."""
         path = self.root / "grading" / "submitted" / student / unit / TIMESTAMP
         try:
             return read_timestamp(path, zone_of(self._config))
@@ -290,7 +291,7 @@ class Recorder:
             return None
 
     def _until(self, unit: str, student: str) -> datetime.datetime | None:
-        """Until when the student may hand in: as `extensions.csv` says, or else the learning-management system."""
+        """Return the student's deadline by `extensions.csv`, or else by the learning-management system."""
         own = self._extensions.get((unit, composed(student)))
         if own is not None:
             return own.end(self._due[unit])
@@ -300,7 +301,7 @@ class Recorder:
     def _enter(self, unit: str, student: str) -> None:
         self.gradebook.update_or_create_student(student)
         handed_in = self._handed_in(unit, student)
-        # None too: an earlier notebook's time is not true of this one.
+        # Pass None, too, because an earlier notebook's time would be wrong for this one.
         submission = self.gradebook.update_or_create_submission(unit, student, timestamp=handed_in)
         until, due = self._until(unit, student), self._due[unit]
         own = (unit, composed(student)) in self._extensions
@@ -326,7 +327,7 @@ class Recorder:
         session = self.gradebook.db
         commit, session.commit = session.commit, lambda: session.flush() if session.new else None
         try:
-            with session.no_autoflush:  # nbgrader says itself when, where it means to commit
+            with session.no_autoflush:  # flush only where nbgrader means to commit
                 yield
             commit()
         except BaseException:
@@ -338,7 +339,7 @@ class Recorder:
 
 
 def due_of(gradebook: Gradebook, unit: str) -> datetime.datetime | None:
-    """When an assignment is due, or None where the gradebook does not say."""
+    """Return when an assignment is due, or None if the gradebook does not say."""
     try:
         return gradebook.find_assignment(unit).duedate
     except MissingEntry:
@@ -346,7 +347,7 @@ def due_of(gradebook: Gradebook, unit: str) -> datetime.datetime | None:
 
 
 def quiet_log() -> logging.Logger:
-    """nbgrader's messages go nowhere: what matters is said once, by us."""
+    """Return a logger that hides nbgrader's messages, because we report what matters ourselves."""
     log = logging.getLogger("autograder.nbgrader")
     log.setLevel(logging.CRITICAL)
     return log

@@ -1,4 +1,4 @@
-"""nbgrader as it is set up in a course folder, and whether its gradebook can be used."""
+"""Loads a course folder's nbgrader configuration, and checks that its gradebook can be used."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from ..records import NotUsable
 
-# nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
+# nbgrader starts `alembic` by name, so let it find the one next to this Python even without activation.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-# SQLAlchemy 2.1 remarks on the order in which nbgrader adds things; it does no harm.
+# SQLAlchemy 2.1 warns about the order in which nbgrader adds objects, which does no harm.
 warnings.filterwarnings("ignore", message="Object of type <Submitted", category=SAWarning)
 
 
 def _version_of_the_tables() -> str:
-    """What nbgrader has a program called alembic say when it makes a gradebook, which takes a second."""
+    """Return the tables' version; nbgrader would start `alembic` for it, which takes a second per new gradebook."""
     from alembic.script import ScriptDirectory
 
     return ScriptDirectory(str(Path(nbgrader.api.__file__).parent / "alembic")).get_current_head()
@@ -34,7 +34,7 @@ _config_folder = ""
 
 
 def load_config(root: Path) -> Config:
-    """The course's nbgrader configuration. A rule of the instructor's own may lie beside it, as for nbgrader itself."""
+    """Load the course's nbgrader configuration. As in nbgrader, a module with a late-work rule may be next to it."""
     global _config_folder
     if _config_folder != str(root):
         if _config_folder:  # another course may have a module of the same name
@@ -48,13 +48,13 @@ def load_config(root: Path) -> Config:
 
 
 def check_gradebook(root: Path, to_write: bool = False) -> None:
-    """Raises NotUsable when the gradebook is locked, damaged, of another course, or cannot be opened or written."""
+    """Raise NotUsable if the gradebook is locked, damaged, of another course, or cannot be opened or written."""
     path = root / "grading" / "gradebook.db"
     if not path.exists():
         return
     try:
         with closing(sqlite3.connect(path, timeout=5)) as connection:
-            connection.execute("BEGIN IMMEDIATE")  # of a file that cannot be written this says nothing
+            connection.execute("BEGIN IMMEDIATE")  # doesn't fail for a file that cannot be written
             courses = [row[0] for row in connection.execute("SELECT id FROM course")]
             if to_write:
                 connection.execute("CREATE TABLE autograder_may_write (id)")

@@ -1,7 +1,7 @@
-"""The marks that count, as the gradebook has them, and what instructors decide about them.
+"""Reads the marks that count from the gradebook, and carries out what instructors decide about them.
 
-They are judged, changed by hand, late, or waiting for a person. A question may be taken out for everybody, and a mark
-by hand may have been given for an earlier answer.
+A mark may be judged, changed by hand, late, or waiting for a person. A question may be excluded for everybody, and a
+manual mark may have been given for an earlier answer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .health_check import load_config
 
 
 class GetMarks(GetGrades):
-    """nbgrader's GetGrades, which gives 0 to what nobody has marked yet, and says no more than that."""
+    """Extends nbgrader's GetGrades, which shows 0 for an unmarked cell, with whether the cell is marked or waits."""
 
     def _get_score(self, cell: NotebookNode, resources: dict) -> None:
         super()._get_score(cell, resources)
@@ -55,12 +55,12 @@ class GetMarks(GetGrades):
 
 
 class NoGradebook(Expected):
-    """There are no marks yet, or the gradebook cannot be read: one line with the remedy."""
+    """Raised when the gradebook cannot be read; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One graded cell of one submission. `score` is what counts, extra credit included."""
+    """Holds the mark of one graded cell of one submission. `score` is what counts, with extra credit."""
 
     cell: str
     points: float
@@ -75,18 +75,18 @@ class Mark:
 
     @property
     def by_hand(self) -> bool:
-        """Whether somebody changed what the judge said, or marked what it does not."""
+        """Return whether somebody changed the judge's mark, or marked what the judge doesn't."""
         return (self.manual is not None and self.manual != self.auto) or self.extra != 0
 
     @property
     def outdated(self) -> bool:
-        """Whether the mark by hand was given for another answer than the one recorded."""
+        """Return whether the manual mark was given for another answer than the recorded one."""
         return self.waiting and (self.manual is not None or self.extra != 0)
 
 
 @dataclass
 class Marks:
-    """One student's marks of one assignment, by cell."""
+    """Holds one student's marks of one assignment, by cell."""
 
     student: str
     unit: str
@@ -101,7 +101,7 @@ class Marks:
 
     @property
     def score(self) -> float:
-        """What counts: less what lateness costs, and never below 0."""
+        """Return what counts: the sum minus the late penalty, but never below 0."""
         return max(0.0, self.raw - self.penalty)
 
     @property
@@ -110,19 +110,19 @@ class Marks:
 
     @property
     def digest(self) -> str:
-        """Of all that a feedback page shows of them."""
+        """Return a digest of everything that a feedback page shows of the marks."""
         told = [(m.cell, m.score, m.points, m.waiting, m.by_hand) for m in self.by_cell.values()]
         comments = [entry for entry in self.comments.items() if entry[1]]
         return hashlib.sha256(repr((sorted(told), sorted(comments), self.penalty)).encode()).hexdigest()
 
 
 def marks_of(gradebook: Gradebook, unit: str = "", student: str = "") -> dict[str, Marks]:
-    """Student -> marks of one unit, for all students or one."""
+    """Return student -> marks of one unit, for all students or one."""
     return {marks.student: marks for marks in all_marks(gradebook, unit, student)}
 
 
 def all_marks(gradebook: Gradebook, unit: str = "", student: str = "") -> Iterator[Marks]:
-    """All marks of the gradebook, of one unit or all of them, by unit and student."""
+    """Yield all marks of the gradebook, or those of one unit or student, by unit and student."""
     database = gradebook.db
     wanted = []
     if unit:
@@ -160,14 +160,14 @@ def _worth(database, kind):
 
 
 def read_marks(root: Path) -> dict[tuple[str, str], Marks]:
-    """(unit, student) -> marks, of a course folder's gradebook; empty where there is none. Raises NoGradebook."""
+    """Return (unit, student) -> marks from a course folder's gradebook; empty if there is none. Raises NoGradebook."""
     with opened(root) as gradebook:
         found = all_marks(gradebook) if gradebook is not None else ()
         return {(marks.unit, marks.student): marks for marks in found}
 
 
 def read_names(root: Path) -> dict[str, tuple[str, str, str, str]]:
-    """Student -> first name, last name, e-mail address and number, as far as they are known. Raises NoGradebook."""
+    """Return student -> first name, last name, e-mail address and number, as far as known. Raises NoGradebook."""
     with opened(root) as gradebook:
         people = gradebook.students if gradebook is not None else ()
         return {
@@ -178,7 +178,7 @@ def read_names(root: Path) -> dict[str, tuple[str, str, str, str]]:
 
 @contextmanager
 def opened(root: Path) -> Iterator[Gradebook | None]:
-    """The gradebook, or None where there is none: nbgrader would make one."""
+    """Open the gradebook, or yield None if there is none, because nbgrader would create one."""
     course = CourseDirectory(config=load_config(root))
     address = make_url(course.db_url)
     if address.drivername.startswith("sqlite") and not Path(address.database or "").is_file():
@@ -196,7 +196,7 @@ Found = Mapping[tuple[str, str], Marks]
 
 
 def class_now(root: Path, units: Sequence[str] = ()) -> list[Graded]:
-    """Every submission that has been graded, unit by unit, with the marks that count. Raises NoGradebook."""
+    """Return every graded submission, unit by unit, with the marks that count. Raises NoGradebook."""
     course, marks = Course(root), read_marks(root)
     found: list[Graded] = []
     for unit in units or course.units():
@@ -209,7 +209,7 @@ def class_now(root: Path, units: Sequence[str] = ()) -> list[Graded]:
 
 
 def follow(course: Course, graded: Iterable[Graded], marks: Found) -> list[Graded]:
-    """The same submissions with the marks that count."""
+    """Return the same submissions with the marks that count."""
     return [_followed(course, item, marks.get((item.unit, item.student))) for item in graded]
 
 
@@ -246,7 +246,7 @@ def _verdict(unit: str, question: Question, judged: Verdict | None, mark: Mark |
 
 
 def disagreements(course: Course, marks: Found, units: Sequence[str] = ()) -> Iterator[str]:
-    """Where the gradebook is not what the course asks: a line with the remedy for each unit of which that is so."""
+    """Yield a line with the remedy for each unit whose questions or points in the gradebook are not the course's."""
     for unit in dict.fromkeys(unit for unit, _ in marks if not units or unit in units):
         if unit not in course.units():
             remedy = f"put solutions/{unit} back and run `autograder release {unit}`"
@@ -266,7 +266,7 @@ def disagreements(course: Course, marks: Found, units: Sequence[str] = ()) -> It
 
 
 def by_another_rule(root: Path, rule: str) -> set[tuple[str, str]]:
-    """(unit, student) of what was recorded by another rule for late work than this one."""
+    """Return (unit, student) of each submission that was recorded under another late-work rule than this one."""
     with opened(root) as gradebook:
         if gradebook is None or not inspect(gradebook.engine).has_table(RULES.name):
             return set()
@@ -275,11 +275,11 @@ def by_another_rule(root: Path, rule: str) -> set[tuple[str, str]]:
 
 
 class NoDecision(Expected):
-    """What was to be decided is not there, or not clear: one line with the remedy."""
+    """Raised when the thing to decide about is missing or ambiguous; the message is one line with the remedy."""
 
 
 def find_question(course: Course, name: str) -> tuple[str, str]:
-    """(assignment, question) of a question by its name, or as UNIT/NAME. Raises NoDecision."""
+    """Return (assignment, question) for a question's name or for UNIT/NAME. Raises NoDecision."""
     unit, _, short = name.rpartition("/")
     units = [course.find(unit)] if unit else [each for each in course.units() if course.has(each)]
     found = [each for each in units if short in course.assignment(each).points]
@@ -294,7 +294,7 @@ def find_question(course: Course, name: str) -> tuple[str, str]:
 
 
 def exclude(course: Course, unit: str, name: str, undo: bool = False) -> bool:
-    """Take a question out of the marks for everybody, or put it back; returns whether that changes anything."""
+    """Exclude a question from everybody's marks, or restore it; return whether that changes anything."""
     excluded = course.excluded()
     names = excluded.setdefault(unit, [])
     if (name in names) != undo:
@@ -313,7 +313,7 @@ def exclude(course: Course, unit: str, name: str, undo: bool = False) -> bool:
 
 @dataclass(frozen=True)
 class ByHand:
-    """A mark by hand: whose, where, and the mark."""
+    """Holds a manual mark with its student, unit and question."""
 
     student: str
     unit: str
@@ -329,7 +329,7 @@ class ByHand:
 
 
 def by_hand(course: Course, units: Sequence[str] = (), student: str = "", name: str = "") -> Iterator[ByHand]:
-    """All marks by hand, by unit and student."""
+    """Yield all manual marks, by unit and student."""
     for (unit, who), marks in read_marks(course.root).items():
         if (units and unit not in units) or (student and composed(who) != composed(student)):
             continue
@@ -341,7 +341,7 @@ def by_hand(course: Course, units: Sequence[str] = (), student: str = "", name: 
 
 
 def decide(root: Path, found: Sequence[ByHand], keep: bool) -> None:
-    """Of marks by hand that were given for another answer: keep them, or let the judge's mark count."""
+    """Keep manual marks that were given for another answer, or remove them so that the judge's marks count."""
     settings = CourseDirectory(config=load_config(root))
     with Gradebook(settings.db_url, settings.course_id) as gradebook:
         prepare(gradebook)

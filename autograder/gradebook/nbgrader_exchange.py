@@ -1,4 +1,4 @@
-"""Our part in a plain `nbgrader collect` and `nbgrader release_feedback`, and the inbound folder, read with care."""
+"""Adds our steps to a plain `nbgrader collect` and `nbgrader release_feedback`; reads the inbound folder with care."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ try:
 except ImportError:  # Windows has no exchange
     pwd = None  # type: ignore[assignment]
 
-#: Entries of one hand-in that are looked at. More are no notebooks that anybody wrote.
+#: Most entries of one submission that are looked at; nobody's own work has more.
 ENTRIES_CAP = 1_000
-#: What is opened: never through a link, and without waiting for whoever holds the other end.
+#: Flags for opening a folder or file: follow no link, and don't wait for the other end of a pipe.
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 class Refused(Expected):
-    """Why a hand-in is not taken: one line that ends with who owns it, or with the remedy."""
+    """Raised when a submission is not taken; the message is one line that ends with its owner or with the remedy."""
 
     def __init__(self, line: str) -> None:
         super().__init__(printable(line))
@@ -49,13 +49,13 @@ class Refused(Expected):
 
 @dataclass(frozen=True)
 class Arrived:
-    """One hand-in that may be read.
+    """Describes one submission that may be read.
 
-    when: when the folder or a notebook in it last changed, in UTC, by the clock of the file system. Other times of a
-        file can be set by its owner, this one cannot.
-    claimed: the time in the folder's name, as far as it is one: its sender's word.
-    notebooks: the names of what may be taken.
-    folder: which folder was looked at: its device, number and owner. Its name may lead to another one later.
+    when: when the folder or a notebook in it last changed, in UTC, by the clock of the file system. An owner can set a
+        file's other times, but not this one.
+    claimed: what the folder's name gives as the time, which its sender wrote.
+    notebooks: the names of the notebooks that may be taken.
+    folder: device, number and owner of the folder that was looked at; its name may lead to another one later.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Arrived:
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """The inbound folder, open. Raises OSError, also where its name is a link."""
+    """Open the inbound folder. Raises OSError, also if its name is a link."""
     descriptor = os.open(path, FOLDER)
     try:
         yield descriptor
@@ -77,7 +77,7 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def names_of(inbound: int, unit: str) -> Iterator[tuple[str, str]]:
-    """Each entry for this unit, with the name of who it says it is from."""
+    """Yield each entry for this unit, with the student it claims to be from."""
     with os.scandir(inbound) as entries:
         names = sorted(entry.name for entry in entries)
     for name in names:
@@ -87,9 +87,9 @@ def names_of(inbound: int, unit: str) -> Iterator[tuple[str, str]]:
 
 
 def look_at(inbound: int, name: str, student: str, wanted: Iterable[str], check_owner: bool = True) -> Arrived:
-    """What the hand-in holds, by its folder alone: nothing in it is opened. Raises Refused.
+    """Describe a submission by its folder, without opening any file in it. Raises Refused.
 
-    wanted: names of notebooks; where there is none of them, a lone notebook is taken.
+    wanted: names of notebooks; if none of them is there, a single notebook of another name is taken.
     """
     if not is_student_id(student):
         raise Refused("the name before the first + is no student's ID")
@@ -118,7 +118,7 @@ def look_at(inbound: int, name: str, student: str, wanted: Iterable[str], check_
 
 
 def read(inbound: int, arrived: Arrived, file: str, cap: int = FILE_CAP) -> bytes | None:
-    """The content of one file of a hand-in, or None where there is no such file. Raises Refused."""
+    """Return the content of one file of a submission, or None if there is no such file. Raises Refused."""
     with _folder(inbound, arrived.name) as folder:
         status = os.fstat(folder)
         if _which(status) != arrived.folder:
@@ -133,7 +133,7 @@ def read(inbound: int, arrived: Arrived, file: str, cap: int = FILE_CAP) -> byte
         except OSError as error:
             raise Refused(f"{file} cannot be opened ({error.strerror})") from None
         with os.fdopen(descriptor, "rb") as content:
-            _is_plain(os.fstat(descriptor), file, owner, cap)  # of what is open: a name may have changed meanwhile
+            _is_plain(os.fstat(descriptor), file, owner, cap)  # the open file: its name may have changed
             try:
                 data = content.read(cap + 1)
             except OSError as error:
@@ -145,7 +145,7 @@ def read(inbound: int, arrived: Arrived, file: str, cap: int = FILE_CAP) -> byte
 
 @contextmanager
 def _folder(inbound: int, name: str) -> Iterator[int]:
-    """The hand-in's folder, open. Raises Refused."""
+    """Open the submission's folder. Raises Refused."""
     try:
         if not stat.S_ISDIR(os.stat(name, dir_fd=inbound, follow_symlinks=False).st_mode):
             raise Refused("it is no folder but a link or a file")
@@ -174,7 +174,7 @@ def _is_of(student: str, owner: int) -> None:
 
 
 def account(owner: int) -> str:
-    """The name of the account with this number."""
+    """Return the name of the account with this number."""
     try:
         return pwd.getpwuid(owner).pw_name
     except (KeyError, AttributeError):
@@ -206,16 +206,16 @@ SECRET = "submission_secret.txt"
 #: `nbgrader submit` draws 64 bytes and writes them as hexadecimal digits.
 SECRET_FORM = re.compile(r"[0-9a-f]{32,256}")
 SECRET_CAP = 1_000
-#: Hand-ins of one student whose notebooks are read to find one that can be graded, the last first.
+#: How many of a student's submissions are read, the last first, to find one that can be graded.
 ATTEMPTS_CAP = 20
-#: Lines about what is refused: anybody may put any number of folders there.
+#: Most lines about refused folders, because anybody may put any number of them there.
 LINES_CAP = 50
-#: Between the time in a folder's name and its last change, where nobody touched it.
+#: Longest gap between the time in a folder's name and its last change, if nobody touched it.
 A_WHILE = datetime.timedelta(minutes=10)
 
 
 class Collect(ExchangeCollect):
-    """`nbgrader collect`, which the formgrader's button calls too, for an exchange that strangers write to."""
+    """Replaces `nbgrader collect`, which the formgrader's button calls too, for an exchange that strangers write to."""
 
     check_owner = Bool(
         True,
@@ -266,7 +266,7 @@ class Collect(ExchangeCollect):
             self.log.warning(line, self.inbound_path, account(owner))
 
     def _arrived(self, inbound: int, unit: str) -> dict[str, list[Arrived]]:
-        """The hand-ins of each student that may be read, in the order in which they count."""
+        """Return the submissions of each student that may be read, in the order in which they count."""
         found: dict[str, list[Arrived]] = defaultdict(list)
         excluded = set(filter(None, self.coursedir.student_id_exclude.split(",")))
         release = Path(self.coursedir.format_path(self.coursedir.release_directory, ".", unit))
@@ -280,12 +280,12 @@ class Collect(ExchangeCollect):
         return {student: self._in_order(arrived) for student, arrived in found.items() if arrived}
 
     def _in_order(self, arrived: list[Arrived]) -> list[Arrived]:
-        """The last first; where `before_duedate` is set, those that came in time before all others."""
+        """Sort the last first; if `before_duedate` is set, those that came in time precede all others."""
         due = self.duedate if self.before_duedate else None
         return sorted(arrived, key=lambda each: (due is not None and each.when <= due, each.when), reverse=True)
 
     def _collect(self, inbound: int, student: str, arrived: list[Arrived]) -> None:
-        """Put one student's hand-in into its place, unless what is there is to stay. Raises OSError."""
+        """Store one student's submission, unless the one that is there should stay. Raises OSError."""
         unit = self.coursedir.assignment_id
         place = Path(self.coursedir.format_path(self.coursedir.submitted_directory, student, unit))
         there = os.path.lexists(place)
@@ -294,7 +294,7 @@ class Collect(ExchangeCollect):
             return
         chosen, files, fault = self._last_good(inbound, arrived, unit)
         if chosen is None:
-            return  # each was refused, and that is said
+            return  # each was refused, which is reported
         if there and not self._counts_more(chosen, files, place):
             self.log.info("No newer submission to collect: %s %s", student, unit)
             return
@@ -314,7 +314,7 @@ class Collect(ExchangeCollect):
     def _last_good(
         self, inbound: int, arrived: list[Arrived], unit: str
     ) -> tuple[Arrived | None, dict[str, bytes], str]:
-        """The first hand-in that can be graded, with its files; or the first that can be read, and what is wrong."""
+        """Return the first submission that can be graded, with its files, or the first readable one and its fault."""
         first: tuple[Arrived | None, dict[str, bytes], str] = (None, {}, "")
         faults = []
         for each in arrived[:ATTEMPTS_CAP]:
@@ -333,7 +333,7 @@ class Collect(ExchangeCollect):
         return first
 
     def _files(self, inbound: int, arrived: Arrived, unit: str) -> dict[str, bytes]:
-        """The notebooks, a lone one by the unit's name, and the secret where there is a right one. Raises Refused."""
+        """Return the notebooks, a single one under the unit's name, and a well-formed secret. Raises Refused."""
         files = {}
         for name in arrived.notebooks:
             content = read(inbound, arrived, name)
@@ -357,7 +357,7 @@ class Collect(ExchangeCollect):
     def _fault(self, files: dict[str, bytes], name: str, unit: str) -> str:
         release, course = None, Course(Path(self.coursedir.root))
         if unit in course.units():
-            with contextlib.suppress(FileNotFoundError, Expected):  # grading says what is wrong with the course
+            with contextlib.suppress(FileNotFoundError, Expected):  # grading reports what is wrong with the course
                 release = course.release(unit)
         notebooks = {file: content for file, content in files.items() if file != SECRET}
         faults = (fault_of(data, f"{printable(name)}/{file}", unit, release)[0] for file, data in notebooks.items())
@@ -371,7 +371,7 @@ class Collect(ExchangeCollect):
             return False
 
     def _counts_more(self, chosen: Arrived, files: dict[str, bytes], place: Path) -> bool:
-        """Whether it is to replace what is there: newer, or in time where that is asked for, and not the very same."""
+        """Return whether it replaces what is there: newer (or another time with `before_duedate`), and not the same."""
         try:
             if all(read_file(place / name) == content for name, content in files.items()):
                 return False
@@ -402,10 +402,10 @@ class Collect(ExchangeCollect):
 
 
 def _about(when: datetime.datetime, claimed: str) -> bool:
-    """Whether somebody says the same time, but for what it takes to hand in."""
+    """Return whether the claimed time is the same, apart from the time that it takes to hand in."""
     try:
         return abs(parse_utc(claimed) - when) < A_WHILE
-    except Exception:  # what a stranger's words do to a parser is not ours to list
+    except Exception:  # a stranger's text can make the parser raise anything
         return False
 
 
@@ -414,7 +414,7 @@ def _some(names: list[str]) -> str:
 
 
 class ReleaseFeedback(ExchangeReleaseFeedback):
-    """Copies each page to the exchange under a name that only its student can work out."""
+    """Copies each page to the exchange under a name that only its student can compute."""
 
     def copy_files(self) -> None:
         unit = self.coursedir.assignment_id
@@ -440,7 +440,7 @@ class ReleaseFeedback(ExchangeReleaseFeedback):
 
 
 def read_secret(path: Path) -> str | None:
-    """The secret of a submission, or None where there is none of the right form. The file comes from a stranger."""
+    """Return a submission's secret, or None if it is missing or malformed. The file comes from a stranger."""
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode) or path.parent.is_symlink():
             return None

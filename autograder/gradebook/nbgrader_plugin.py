@@ -1,7 +1,7 @@
-"""Our part in a plain `nbgrader autograde` and `nbgrader export`: the scores that `autograder grade` gives.
+"""Makes a plain `nbgrader autograde` and `nbgrader export` give the same scores as `autograder grade`.
 
-nbgrader converts a submission twice. The first time `SubmissionExporter` reads the student's file and puts its answers
-into our release notebook. The second time `RecordVerdicts` writes each verdict into its test cell, as if the cell had
+nbgrader converts a submission twice. The first time, `SubmissionExporter` reads the student's file and puts its answers
+into our release notebook. The second time, `RecordVerdicts` writes each verdict into its test cell, as if the cell had
 been executed: a text for the student and, last, the score as a plain number. nbgrader's own steps do the rest.
 """
 
@@ -39,13 +39,13 @@ from .gradebook_migration import migrate, prepare
 from .gradebook_writer import Recorder
 from .submission_times import mistrust
 
-#: Under this name the first conversion tells the second what it found, in the notebook's metadata: nbgrader hands on
-#: nothing else. What is recorded holds none of it.
+#: Key in the notebook's metadata by which the first conversion tells the second what it found, because nbgrader passes
+#: nothing else on. It is removed before the notebook is recorded.
 MARK = "autograder"
 
 
 class _Run:
-    """What a plain `nbgrader autograde` needs: one challenge and one sandbox, opened when first used."""
+    """Holds what a plain `nbgrader autograde` needs: one challenge, and one sandbox that is opened on first use."""
 
     def __init__(self, root: Path) -> None:
         self.course = Course(root)
@@ -71,13 +71,13 @@ def _run(root: Path) -> _Run:
 
 
 class SubmissionExporter(NotebookExporter):
-    """Reads a student's file defensively; everything but the answers comes from our own release notebook."""
+    """Reads a student's file defensively, and takes everything but the answers from our own release notebook."""
 
     def __init__(self, config: Config | None = None, **kwargs: Any) -> None:
         super().__init__(config=config, **kwargs)
         self._coursedir = self.parent.coursedir
         for folder in [name for name in self.parent.assignments if not is_student_id(Path(name).parent.name)]:
-            self.log.error("%s: not graded, %s", spelt(folder), NO_ID)  # nbgrader shows names as they are
+            self.log.error("%s: not graded, %s", spelt(folder), NO_ID)  # nbgrader prints names unescaped
             del self.parent.assignments[folder]
         mistrust(self._coursedir, self.log)
         try:
@@ -107,7 +107,7 @@ class SubmissionExporter(NotebookExporter):
 
 
 def register_unit(course: Course, unit: str, db_url: str) -> list[str]:
-    """Have the gradebook hold what a unit asks; returns lines about what changed for those graded already."""
+    """Bring the gradebook's cells of a unit up to date; return lines about changes for students already graded."""
     if unit not in course.units():
         raise NbGraderException(f"there is no unit {unit!r}; the units are {', '.join(course.units())}")
     with Gradebook(db_url, "attention") as gradebook:
@@ -143,7 +143,7 @@ class RecordVerdicts(NbGraderPreprocessor):
 
 
 class KeepResult(NbGraderPreprocessor):
-    """Keeps the verdicts and makes the feedback page, as `autograder grade` does: the last step."""
+    """Keeps the verdicts and makes the feedback page, as `autograder grade` does; it runs last."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         graded = resources.pop("autograder")
@@ -178,7 +178,7 @@ COLUMNS = (
 
 
 class SafeCsvExport(CsvExportPlugin):
-    """`nbgrader export` with the same columns and numbers; texts are quoted, and never begin as a formula does."""
+    """Exports the same columns and numbers as `nbgrader export`, but quotes texts and lets none begin as a formula."""
 
     def export(self, gradebook: Gradebook) -> None:
         path = self.to or "grades.csv"

@@ -1,7 +1,7 @@
-"""Marks into the gradebook: nbgrader's own step, and for which answer a mark by hand was given.
+"""Saves marks in the gradebook through nbgrader's own step, and notes the answer that each manual mark was given for.
 
-nbgrader says of every mark by hand that it needs to be looked at again, whenever a notebook is graded anew. Here it
-does only where the answer is another one than the mark was given for: that is for a person to decide (marks.py).
+When a notebook is graded again, nbgrader flags every manual mark for another look. This step flags only those whose
+answer has changed since the mark was given, because only a person can decide about them (marks.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .gradebook_migration import ANSWERS
 
 
 class SaveMarks(SaveAutoGrades):
-    """In the place of nbgrader's SaveAutoGrades, in a plain `nbgrader autograde` and in ours."""
+    """Replaces nbgrader's SaveAutoGrades, in a plain `nbgrader autograde` and in `autograder grade`."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         told = resources["nbgrader"]
@@ -35,7 +35,7 @@ class SaveMarks(SaveAutoGrades):
 def _decide(
     gradebook: Gradebook, unit: str, student: str, nb: NotebookNode, waited: Mapping[str, bool], place: tuple
 ) -> None:
-    """Say of each mark whether a person has to look at it, and note which answer it stands for."""
+    """Set for each mark whether a person has to look at it, and note the answer that it was given for."""
     database, answers = gradebook.db, answers_of(nb)
     query = select(ANSWERS).where(ANSWERS.c.unit == unit, ANSWERS.c.student == student)
     noted = {row["cell"]: row for row in database.execute(query).mappings()}
@@ -65,10 +65,10 @@ def _decide(
 
 
 def answers_of(nb: NotebookNode) -> dict[str, str]:
-    """Graded cell -> a digest of the answer that it marks; "" where a task was answered by nothing.
+    """Return graded cell -> a digest of the answer that it marks; "" for a task without an answer.
 
-    A test cell `test_f` marks the answer cell `f`, another one the answers since the graded cell before it; an answer
-    that a person marks is its own; a task is answered by the student's cells below it.
+    A test cell `test_f` marks the answer cell `f`; another test cell marks the answers since the previous graded cell.
+    A manually graded answer marks itself, and a task marks the student's cells below it.
     """
     sources = {_marks(cell).get("grade_id"): cell.source for cell in nb.cells if _marks(cell).get("solution")}
     found: dict[str, str] = {}

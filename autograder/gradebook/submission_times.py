@@ -1,4 +1,4 @@
-"""When a student handed in, read with care, and what lateness costs."""
+"""Reads defensively when a student handed in, and computes a digest of the rule for late work."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SIZE_CAP = 1_000
 
 
 class NotClear(ValueError):
-    """Words that name no moment, or more than one."""
+    """Raised for a text that names no time, or more than one."""
 
 
 def read_timestamp(path: Path, zone: datetime.tzinfo = datetime.UTC) -> datetime.datetime | None:
-    """The time in a file, in UTC, or None where there is no such file. Raises NotClear.
+    """Return the time in a file, in UTC, or None if there is no such file. Raises NotClear.
 
-    zone: the class's own, whose short names may stand after a time, such as CEST. A time without a zone is in UTC.
+    zone: the class's own, whose abbreviations, such as CEST, may follow a time. A time without a zone is in UTC.
     """
     try:
         status = os.lstat(path)
@@ -50,11 +50,12 @@ def read_timestamp(path: Path, zone: datetime.tzinfo = datetime.UTC) -> datetime
 
 
 def _readings(text: str, zone: datetime.tzinfo, known: datetime.tzinfo) -> tuple[datetime.datetime, bool]:
-    """The moment that a text names, in UTC, and whether it says the time of day. Raises NotClear.
+    """Return the time that a text names, in UTC, and whether it includes the time of day. Raises NotClear.
 
-    zone: of a time that names none. known: the zone whose short names are understood: CST is a time in China, too.
+    zone: used if the text names none. known: the zone whose abbreviations are understood, because they are ambiguous:
+    CST is a time in China, too.
     """
-    text = re.sub(r"\b(?:UTC|GMT)(?=[+-]\d)", "", text[:100])  # what follows is an offset, and east of Greenwich is +
+    text = re.sub(r"\b(?:UTC|GMT)(?=[+-]\d)", "", text[:100])  # an offset follows, and + means east of Greenwich
     time, _, last = text.rpartition(" ")
     named = gettz(last) if "/" in last else None  # as in Europe/Berlin
     if named is not None:
@@ -74,7 +75,7 @@ def _readings(text: str, zone: datetime.tzinfo, known: datetime.tzinfo) -> tuple
     blank = (datetime.datetime(2000, 1, 1), datetime.datetime(2001, 2, 2, 1, 1))  # fill in what the text leaves out
     orders = [{"dayfirst": first, "yearfirst": year} for first in (False, True) for year in (False, True)]
     if re.match(r"[0-9]{4}", text):
-        orders = orders[:2]  # month and day follow a year in this order
+        orders = orders[:2]  # after a year, the month precedes the day
     try:
         read = [parser.parse(text, default=fill, tzinfos=zone_of_text, **order) for fill in blank for order in orders]
         if len({moment.date() for moment in read}) > 1:
@@ -82,17 +83,17 @@ def _readings(text: str, zone: datetime.tzinfo, known: datetime.tzinfo) -> tuple
         return read[0].astimezone(datetime.UTC).replace(tzinfo=None), len({moment.time() for moment in read}) == 1
     except NotClear:
         raise
-    except Exception as error:  # what odd words do to a parser is not ours to list
+    except Exception as error:  # odd text can make the parser raise anything
         raise NotClear("it holds no time") from error
 
 
 def zone_of(config: Config) -> datetime.tzinfo:
-    """The class's own time zone: nbgrader's setting for times."""
+    """Return the class's time zone, which is nbgrader's setting for times."""
     return gettz(config.Exchange.get("timezone", "UTC")) or datetime.UTC
 
 
 def days_of_handing_in(root: Path, graded: Iterable[Graded], zone: datetime.tzinfo = datetime.UTC) -> list[PointInTime]:
-    """By day how many answers were handed in, of all units, and how many are right; what has no time is left out."""
+    """Return by day how many answers of all units were handed in and how many are right; skip those without a time."""
     days: dict[datetime.date, list[bool]] = defaultdict(list)
     for item in graded:
         try:
@@ -110,9 +111,9 @@ def days_of_handing_in(root: Path, graded: Iterable[Graded], zone: datetime.tzin
 
 
 def local_time(text: str, zone: datetime.tzinfo) -> str | None:
-    """A time that people of this zone wrote, in UTC and in nbgrader's form; None where text is no whole time.
+    """Return a time that people of this zone wrote, in UTC and in nbgrader's form; None if it is incomplete.
 
-    What can be read as two different days, such as 05/06/2026, is none.
+    A text that can be read as two different days, such as 05/06/2026, gives None.
     """
     try:
         moment, whole = _readings(text, zone, zone)
@@ -122,7 +123,7 @@ def local_time(text: str, zone: datetime.tzinfo) -> str | None:
 
 
 def mistrust(coursedir: CourseDirectory, log: Logger) -> None:
-    """Make nbgrader pass over timestamps that are none, rather than stop, wait or copy what they point to."""
+    """Make nbgrader skip invalid timestamps, instead of stopping, waiting or copying what they point to."""
 
     zone = zone_of(coursedir.config)
 
@@ -144,12 +145,12 @@ def mistrust(coursedir: CourseDirectory, log: Logger) -> None:
         try:
             read_timestamp(folder / NAME, zone)
         except ValueError:
-            coursedir.ignore = [*coursedir.ignore, NAME]  # of nobody: nbgrader has one list for the whole run
+            coursedir.ignore = [*coursedir.ignore, NAME]  # copies nobody's: nbgrader has one list for the whole run
             return
 
 
 def rule_digest(config: Config) -> str:
-    """Of the rule: its settings, and where it is a class of the instructor's own, its code."""
+    """Return a digest of the late-work rule: of its settings, and of the source file of its class."""
     plugin = AssignLatePenalties(config=config).plugin_class
     sections = [kind.__name__ for kind in (AssignLatePenalties, *plugin.__mro__)]
     told = {name: repr(config[name]) for name in sections if name in config}

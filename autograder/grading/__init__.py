@@ -1,1 +1,1 @@
-"""Grading: one submission, many side by side, and what is kept of them."""
+"""Grades one submission or many in parallel, and stores the results."""

@@ -1,6 +1,6 @@
-"""Judging in the same process, for one's own code: the hidden line of a test cell, and tests of the judge itself.
+"""Judges functions in the same process, for the hidden line of a test cell and for tests of the judge itself.
 
-Nothing here is safe against a stranger. Submissions are graded by `one_submission.py`, through the sandbox.
+Nothing here is safe against a stranger's code. Submissions are graded by `one_submission.py`, through the sandbox.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ..worker.call_function import answer_of_host, perform
 from ..worker.call_monitor import Lookout
 from ..worker.run_rewritten import perform_rewritten
 
-#: This package itself: it is at work here, and no answer's doing.
+#: This package, which is in use here anyway, so that no answer is blamed for it.
 PACKAGE = "autograder"
 
 
 class _Enough(Exception):
-    """The answers so far decide."""
+    """Raised when the answers so far decide the verdict."""
 
 
 def ask_here(
@@ -45,10 +45,10 @@ def ask_here(
     given: Mapping[str, Any] | None = None,
     until_wrong: bool = False,
 ) -> Answer:
-    """Put the posed cases to `function` in this process, by the same route as in the sandbox.
+    """Call `function` with the posed cases in this process, by the same route as in the sandbox.
 
-    watched: whether to look out for what the exercise forbids. given: the notebook's own functions by name.
-    until_wrong: whether to ask nothing after the first wrong answer.
+    watched: whether to look for what the exercise forbids. given: the notebook's own functions by name.
+    until_wrong: whether to stop after the first wrong answer.
     """
     request = Request(posed.exercise.name, posed.cases, library=posed.exercise.library)
     transcript = request.transcript()
@@ -73,7 +73,7 @@ def ask_here(
 
 
 def run_here(function: Callable[..., Any], sources: Sequence[str], posed: Posed) -> Answer:
-    """Put the posed cases to other texts of `function`, in this process, among the names that it knows."""
+    """Call other versions of `function`, given as source, with the posed cases in this process and its global names."""
     request = Request(posed.exercise.name, posed.cases, library=posed.exercise.library, sources=sources)
     transcript = request.transcript()
 
@@ -92,8 +92,8 @@ def run_here(function: Callable[..., Any], sources: Sequence[str], posed: Posed)
 
 
 def program_of(function: Callable[..., Any]) -> OwnProgram | None:
-    """A function's text, and a way to run others; None where it has none, or this is not the main thread."""
-    if type(function) is not FunctionType or function.__closure__:  # what it closes over is not to be had by a text
+    """Return a function's source and how to run others; None without source, for a closure, or off the main thread."""
+    if type(function) is not FunctionType or function.__closure__:  # the source lacks the closure's variables
         return None
     if threading.current_thread() is not threading.main_thread():
         return None
@@ -113,9 +113,9 @@ def judge_function(
     reread: bool = True,
     named: bool = True,
 ) -> Verdict:
-    """The verdict on a Python function, on cases drawn from `seed` (None: fresh ones).
+    """Return the verdict on a Python function, on cases drawn from `seed` (None: fresh ones).
 
-    reread: whether other versions of its text may be run here, with alarms that may end this process.
+    reread: whether other versions of its source may be run here, with alarms that may end this process.
     named: whether to look for the mistake in a wrong answer; the mark is the same without.
     """
     name = name or function.__name__
@@ -127,19 +127,19 @@ def judge_function(
 
 
 def is_right(function: Callable[..., Any], name: str, seed: int, watched: bool = True) -> bool:
-    """Whether a function is right on the cases of `seed`; a wrong one is asked no more than shows it."""
+    """Return whether a function is right on the cases of `seed`; stop at the first wrong answer."""
     posed = _posed(name, seed)
     return mark(posed, ask_here(function, posed, watched, until_wrong=True)).verdict == "right"
 
 
 @lru_cache(64)
 def _posed(name: str, seed: int) -> Posed:
-    """Cases from a known seed, drawn once however many answers are put to them."""
+    """Draw the cases of a known seed, once for any number of answers."""
     return Challenge(seed).posed(name)
 
 
 def judge_here(function: Callable[..., Any]) -> None:
-    """Judge `function` on fresh inputs; raises AssertionError with the judge's message unless it is right."""
+    """Judge `function` on fresh inputs. Raises AssertionError with the judge's message unless it is right."""
     names, space = exercises(find_exercise(function.__name__).unit), getattr(function, "__globals__", {})
     given = {name: value for name, value in space.items() if type(value) is FunctionType and name not in names}
     given = {name: value for name, value in given.items() if value.__globals__ is space}

@@ -1,8 +1,8 @@
-"""The verdicts on an instructor's own questions: tests that are run in the sandbox, and answers that a person marks.
+"""Gives verdicts on an instructor's own questions: tests that are run in the sandbox, and answers that a person marks.
 
-A test shares its process with the answer, so nothing that comes back says what stands in it: the words for what is
-hidden are ours, and none of the process's. What students have in their notebooks may speak for itself. It is run before
-any hidden test has been sent, so that its words can hold none either.
+A test shares its process with the answer, so no text from that process may describe a hidden test: those messages are
+written here. Only a visible test, which students have in their notebooks, may use its own words. It is run before any
+hidden test has been sent, so that its words cannot contain one.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ..worker.encode_values import BadValue
 
 WAITS = "Waits for your instructor."
 HIDDEN = "A hidden test of your instructor's fails"
-#: Exceptions by whose names nothing can be said.
+#: Names of exceptions that reveal nothing.
 KNOWN = frozenset(
     name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, Exception)
 )
 
 
 class TestRequest:
-    """A test that is to be run, ready to travel as the cases of an exercise do."""
+    """Describes a test to run, in the form in which an exercise's cases are sent."""
 
-    __test__ = False  # none of pytest's
+    __test__ = False  # pytest must not collect it
     payload = b""
     for_marks = True
 
@@ -45,16 +45,16 @@ class TestRequest:
         return TestTranscript()
 
     def reply(self, header: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-        """A test asks nothing of the host."""
+        """Refuse, because a test asks nothing of the host."""
         return {"raise": "RuntimeError", "message": "nothing can be asked here"}, b""
 
     def pause(self, header: Mapping[str, Any], seconds: float) -> float:
-        """Such an answer hides nothing."""
+        """Return 0, because the time of such an answer reveals nothing."""
         return 0.0
 
 
 class TestTranscript:
-    """Takes the one frame by which a test says how it went."""
+    """Receives the one frame in which a test reports how it went."""
 
     __test__ = False
 
@@ -62,7 +62,7 @@ class TestTranscript:
         self.answer = Answer()
 
     def take(self, header: Mapping[str, Any], payload: bytes) -> bool:
-        """Raises BadValue for any other frame."""
+        """Take that frame. Raises BadValue for any other."""
         if header.get("event") != "outcome" or self.answer.calls:
             raise BadValue("an unexpected frame")
         failure = read_failure(header["error"]) if "error" in header else None
@@ -84,7 +84,7 @@ def _number(text: Any) -> float | None:
 def own_verdicts(
     assignment: Assignment, submission: Transplanted, outcomes: Mapping[str, CellOutcome], session: Session
 ) -> dict[str, Verdict]:
-    """The verdicts on all questions that are no exercise of the course. All exercises have been asked by now."""
+    """Return the verdicts on all questions that are not exercises of the course; those must have been asked before."""
     verdicts = {q.name: _by_hand(assignment, q, submission) for q in assignment.of_kind(*BY_HAND)}
     answers = answers_of_tests(assignment)
     asked = []
@@ -106,7 +106,7 @@ def own_verdicts(
 
 
 def answers_of_tests(assignment: Assignment) -> dict[str, list[str]]:
-    """Own test -> the answer cells that it is about: the one of its name, else those behind the graded cell before."""
+    """Return own test -> its answer cells: the one of its name, else those since the previous graded cell."""
     names = [_name(cell) for cell in assignment.release.cells if cell.cell_type == "code" and _is_answer(cell)]
     found: dict[str, list[str]] = {}
     before: list[str] = []
@@ -140,7 +140,7 @@ def _visible(assignment: Assignment, question: Question) -> str:
 
 
 def _is_answered(assignment: Assignment, answers: list[str], submission: Transplanted) -> bool:
-    """Whether anything was written: into one of the cells, or elsewhere under a name that they ask for."""
+    """Return whether anything was written, in one of the cells or elsewhere under a name that they define."""
     if not answers or any(name in submission.answers for name in answers):
         return True
     stubs = [cell.source for cell in assignment.release.cells if _name(cell) in answers]
@@ -150,20 +150,20 @@ def _is_answered(assignment: Assignment, answers: list[str], submission: Transpl
 
 
 def _judged(assignment: Assignment, question: Question, shown: Answer, whole: Answer, answers: list[str]) -> Verdict:
-    """What the whole test earns; the words are those of its visible part where that fails by itself."""
+    """Return what the whole test earns, in the words of its visible part if that fails by itself."""
     call = whole.calls[0] if whole.calls else None
     if whole.status == "answered" and call is not None and call.failure is None:
         return _passed(assignment, question, call.value)
     if whole.status == "timeout":
         return _verdict(assignment, question, "timeout", f"With your instructor's test: {whole.reason}")
     if whole.status != "answered" or call is None:
-        reason = re.sub(r" \(exit \d+\)", "", whole.reason)  # a number of the process's own choice
+        reason = re.sub(r" \(exit \d+\)", "", whole.reason)  # the process chooses that number
         return _verdict(assignment, question, "crashed", f"With your instructor's test: {reason}")
     kind = call.failure.type_name
     if any(map(call.failure.is_stub, answers)):
         return _verdict(assignment, question, "missing", "You have not written it yet (NotImplementedError).")
     first = shown.calls[0] if shown.status == "answered" and shown.calls else None
-    in_test = call.failure.cell == question.cell and kind != "NameError"  # it met with an answer of another kind
+    in_test = call.failure.cell == question.cell and kind != "NameError"  # the answer is not what the test expects
     name = "wrong" if kind == "AssertionError" or in_test else "crashed"
     if first is not None and first.failure is not None:
         return _verdict(assignment, question, name, _said(assignment, question, first.failure))
@@ -174,7 +174,7 @@ def _passed(assignment: Assignment, question: Question, value: float | None) -> 
     points = question.worth
     if value is None:
         return _verdict(assignment, question, "right", "Right: your instructor's tests pass.", 1.0)
-    if not 0 <= value <= points:  # NaN neither
+    if not 0 <= value <= points:  # also false for NaN
         words = f"Your instructor's test gives no number of points from 0 to {points:g}. Tell your instructor."
         return _verdict(assignment, question, "crashed", words)
     if not points:
@@ -184,7 +184,7 @@ def _passed(assignment: Assignment, question: Question, value: float | None) -> 
 
 
 def _said(assignment: Assignment, question: Question, failure: Failure) -> str:
-    """How a visible test fails: students have it, so its words may be repeated."""
+    """Say how a visible test fails. Students have that test, so its words may be repeated."""
     if failure.type_name == "AssertionError" and not failure.message and failure.cell == question.cell and failure.line:
         lines = _visible(assignment, question).splitlines()
         line = lines[failure.line - 1].strip() if failure.line <= len(lines) else ""
@@ -195,7 +195,7 @@ def _said(assignment: Assignment, question: Question, failure: Failure) -> str:
 def _with_cells(
     verdict: Verdict, answers: list[str], outcomes: Mapping[str, CellOutcome], submission: Transplanted
 ) -> Verdict:
-    """Where an answer's cell did not run, that is why its test fails."""
+    """Return the verdict, or the cell's own failure as the reason if an answer's cell did not run."""
     notes = [submission.notes[name] for name in answers if name in submission.notes]
     if verdict.verdict in ("wrong", "crashed") and not verdict.share:
         for name in answers:
@@ -226,6 +226,6 @@ def _by_hand(assignment: Assignment, question: Question, submission: Transplante
 
 
 def _verdict(assignment: Assignment, question: Question, kind: str, message: str, share: float = 0.0) -> Verdict:
-    """A verdict as if the question were worth one point."""
+    """Return a verdict as if the question were worth one point."""
     message = re.sub(r"\s+", " ", message)
     return Verdict(assignment.name, question.name, 1.0, share, kind, None, message, advice=message)

@@ -1,4 +1,4 @@
-"""One answer judged again on the inputs of the run that judged it, with all that an instructor needs in a dispute."""
+"""Judges one answer again on the inputs of its earlier run, with all that an instructor needs in a dispute."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..running.sandbox_messages import Request
 from .one_submission import grade_submission
 from .submission_jobs import Job, challenge_of, opened, read_job_assignment
 
-#: Entries of an array that are printed on each side.
+#: How many entries of an array are printed at each end.
 EDGE = 3
 
 
 @dataclass(frozen=True)
 class Rejudged:
-    """The verdict as it is reached now, and its first failing input: the label, and what is shown of it by name."""
+    """Holds the new verdict and its first failing input: the label, and (name, text) pairs that describe it."""
 
     verdict: Verdict
     label: str = ""
@@ -29,7 +29,7 @@ class Rejudged:
 
 
 def judge_again(job: Job, function: str) -> Rejudged:
-    """Judge one exercise of one submission again. Raises Unreadable where the notebook cannot be read."""
+    """Judge one exercise of one submission again. Raises Unreadable if the notebook cannot be read."""
     submission, assignment = opened(job), read_job_assignment(job)
     challenge = challenge_of(job.seed)
     with open_sandbox(job.limits, unsafe=job.unsafe, hidden=job.hidden) as sandbox:
@@ -65,7 +65,7 @@ def _inputs(case: Case) -> list[tuple[str, str]]:
 
 
 def printed(value: Any) -> str:
-    """A value in a few lines: arrays by shape, dtype and the numbers at their edges."""
+    """Format a value in a few lines: arrays by shape, dtype and the numbers at their edges."""
     if isinstance(value, np.ndarray):
         text = np.array2string(value, threshold=60, edgeitems=EDGE, precision=6, separator=", ")
         return f"{value.dtype} of shape {value.shape}\n{text}"

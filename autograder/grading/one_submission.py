@@ -1,4 +1,4 @@
-"""One submission, from its transplanted cells to a verdict for every exercise of its unit."""
+"""Grades one submission: turns its transplanted cells into a verdict for every exercise of its unit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..safe_text import listed
 from .instructor_questions import own_verdicts
 
 UNDEFINED = re.compile(r"NameError: name '(\w{1,80})' is not defined")
-#: Short names that a cell uses without importing them -> what the import says.
+#: Short names that cells often use without an import -> the missing import.
 CUSTOMARY = {
     "np": "import numpy as np",
     "torch": "import torch",
@@ -36,7 +36,7 @@ CUSTOMARY = {
 
 
 def with_circumstances(verdict: Verdict, submission: Transplanted, outcomes: Mapping[str, CellOutcome]) -> Verdict:
-    """The verdict, with a sentence more where the rest of the notebook explains it."""
+    """Return the verdict, with another sentence if the rest of the notebook explains it."""
     words = (
         _misnamed(verdict, submission) if verdict.verdict == "missing" else _undefined(verdict, submission, outcomes)
     )
@@ -89,7 +89,7 @@ NOT_RIGHT = ("wrong", "crashed", "timeout", "missing")
 def grade_submission(
     submission: Transplanted, assignment: Assignment, challenge: Challenge, sandbox: Sandbox
 ) -> list[Verdict]:
-    """The verdicts on one submission, in the order of its notebook."""
+    """Return the verdicts on one submission, in the order of its notebook."""
     verdicts: dict[str, Verdict] = {}
     uses = Uses(cell.source for cell in submission.cells if cell.kind != "given").uses
     with sandbox.session(submission.cells) as session:
@@ -103,7 +103,7 @@ def grade_submission(
             verdict = with_circumstances(verdict, submission, outcomes)
             note = submission.notes.get(name)
             verdicts[name] = replace(verdict, message=f"{note} {verdict.message}") if note else verdict
-        # Whatever an instructor's test does to the notebook's process, the course's exercises have been asked by now.
+        # Last, so that nothing an instructor's test does to the notebook's process affects the course's exercises.
         verdicts |= own_verdicts(assignment, submission, outcomes, session)
     return [verdicts[question.name].worth(question, assignment.name) for question in assignment.questions]
 
@@ -116,12 +116,12 @@ def _request(
 
 
 def _run(session: Session, stand_ins: Mapping[str, Callable[..., Any]], sources: Sequence[str], posed: Posed) -> Answer:
-    """Ask other texts of a function, where the submission runs."""
+    """Run other versions of a function in the process of the submission."""
     return session.ask(_request(posed, stand_ins, sources))
 
 
 def nothing_to_grade(assignment: Assignment, reason: Unreadable | str) -> list[Verdict]:
-    """The verdicts on a notebook that could not be read: every question is missing, for the same reason."""
+    """Return the verdicts on a notebook that could not be read: every question is missing, for the same reason."""
     nothing = Verdict(assignment.name, "", 1.0, 0.0, "missing", None, str(reason))
     return [
         replace(nothing, function=question.name).worth(question, assignment.name) for question in assignment.questions
@@ -129,7 +129,7 @@ def nothing_to_grade(assignment: Assignment, reason: Unreadable | str) -> list[V
 
 
 def _before_asking(posed: Posed, submission: Transplanted, outcomes: Mapping[str, CellOutcome]) -> Verdict | None:
-    """The verdict on what is missing, or did not even define its function; None where it can be asked."""
+    """Return the verdict on an exercise that is missing or didn't even define its function; None if it can be asked."""
     name = posed.exercise.name
     if name not in submission.answers:
         gone = submission.notes.get(name, "").endswith(GONE)
@@ -151,13 +151,13 @@ def _before_asking(posed: Posed, submission: Transplanted, outcomes: Mapping[str
     if failure is None:
         return None
     text = f"The cell of {name} does not run: {failure.described(name)}."
-    if failure.type_name == "SyntaxError":  # it may be fine with a newer one
+    if failure.type_name == "SyntaxError":  # it may be valid in a newer Python
         text += f" This is Python {sys.version_info.major}.{sys.version_info.minor}."
     return without_answer(posed, "crashed", text)
 
 
 def _beside(name: str, outcome: CellOutcome) -> str:
-    """What is said of a cell that defines its function, and holds something else that fails here."""
+    """Describe a cell that defines its function but also holds code that fails here."""
     if outcome.failure is None:
         return "The code below the function in its cell takes too long here. It does not count."
     words = f"raises {outcome.failure.described(name)}"
@@ -176,10 +176,11 @@ def _asked(
     earlier: Mapping[str, Verdict],
     text: str,
 ) -> Verdict:
-    """The verdict on one function; where it fails and uses earlier ones that do, it is asked with the course's.
+    """Return the verdict on one function. If it fails and uses failed earlier ones, ask it again with the course's.
 
-    One that is wrong only because of them has already cost its points there. What is forbidden in them must neither
-    help here nor cost once more, so those are replaced at once. text: what the function's cell holds.
+    A function that is wrong only because of those has already cost its points there. Forbidden code in them must
+    neither help here nor cost points again, so forbidden functions are replaced from the start.
+    text: the source of the function's cell.
     """
     failed = [
         name
@@ -214,5 +215,5 @@ def _asked(
 
 
 def _told(verdict: Verdict) -> tuple[float, str, str | None, str]:
-    """What is to differ where an earlier function was to blame."""
+    """Return the part of a verdict that changes if an earlier function was to blame."""
     return verdict.score, verdict.verdict, verdict.mistake, verdict.raised

@@ -1,7 +1,7 @@
-"""What is kept of each submission and of each run of a class, as JSON.
+"""Stores the verdicts on each submission and a log of each run over a class, as JSON.
 
-A verdict is kept here and nowhere else: pages and reports read it from here. What it is worth is no part of it, for
-that is what instructors change: every mark comes from the gradebook.
+A verdict is stored only here, and pages and reports read it from here. Its points are not stored, because instructors
+change them: every mark comes from the gradebook.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 from ..reading.course_contents import Course
 from ..records import Criterion, Graded, PointInTime, Verdict, Where
 
-#: Of a verdict what the gradebook says.
+#: Fields of a verdict that come from the gradebook.
 MARKS = ("points", "score", "by_hand", "outdated")
 
 
 def keep(root: Path, item: Graded) -> None:
-    """Keep one student's verdicts as JSON, for the class report and the next run; written whole or not at all.
+    """Store one student's verdicts for the class report and the next run; write the file whole or not at all.
 
-    A power cut may lose the last ones: the next run grades those again.
+    A power cut may lose the last ones, which the next run then grades again.
     """
     path = _kept_path(root, item.unit, item.student)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,13 +39,13 @@ def keep(root: Path, item: Graded) -> None:
         "verdicts": [{name: value for name, value in each.items() if name not in MARKS} for each in verdicts],
     }
     aside = path.with_suffix(f".{os.getpid()}.part")
-    with open(aside, "w", encoding="utf-8", opener=_closed_to_others) as file:  # it holds the seed
+    with open(aside, "w", encoding="utf-8", opener=_closed_to_others) as file:  # the file holds the seed
         file.write(json.dumps(content))
     os.replace(aside, path)
 
 
 def read_kept(root: Path, unit: str, student: str) -> Graded | None:
-    """The verdicts that an earlier run kept, as of one point each, or None where there are none that can be read."""
+    """Return the verdicts that an earlier run stored, worth one point each, or None if there are no readable ones."""
     try:
         content = json.loads(_kept_path(root, unit, student).read_text(encoding="utf-8"))
         verdicts = [
@@ -72,7 +72,7 @@ def _kept_path(root: Path, unit: str, student: str) -> Path:
 
 
 def kept(root: Path, units: Sequence[str] = ()) -> Iterator[Graded]:
-    """The verdicts kept by earlier runs, unit by unit."""
+    """Yield the results that earlier runs stored, unit by unit."""
     for unit in units or Course(root).units():
         for path in sorted((root / "grading" / "verdicts" / unit).glob("*.json")):
             found = read_kept(root, unit, path.stem)
@@ -85,36 +85,36 @@ TIME = "%Y-%m-%dT%H:%M:%S%z"
 
 
 def begun(root: Path, seed: int, command: str) -> None:
-    """Note that a run has begun. Its seed lets a disputed grade be judged again on the same cases."""
+    """Note that a run has begun. Its seed lets a disputed answer be judged again on the same cases."""
     _note(root, {"seed": str(seed), "command": command, "state": "begun"})
 
 
 def finished(root: Path, seed: int, units: Sequence[str] = ()) -> None:
-    """Note that a run has come to its end, and of the units that it graded how many answers are right now."""
+    """Note that a run has finished, and how many answers are right now in the units that it graded."""
     _note(root, {"seed": str(seed), "state": "finished", "units": {unit: _count(root, unit) for unit in units}})
 
 
 def _count(root: Path, unit: str) -> tuple[int, int]:
-    """How many answers were judged in a unit, by this run and earlier ones, and how many of them are right."""
+    """Return how many answers were judged in a unit, by this run and earlier ones, and how many of them are right."""
     judged = [verdict.verdict for item in kept(root, [unit]) for verdict in item.verdicts]
     answers = [verdict for verdict in judged if verdict not in ("missing", "waiting")]
     return len(answers), answers.count("right")
 
 
 def past(root: Path) -> Iterator[PointInTime]:
-    """The runs that came to their end and noted how the class stood, in their order."""
+    """Yield the finished runs that noted how many answers were right, in their order."""
     for entry in _entries(root):
         try:
             units = {str(unit): (int(answers), int(right)) for unit, (answers, right) in entry["units"].items()}
             when = datetime.strptime(entry["time"], TIME)
         except (KeyError, TypeError, ValueError, AttributeError):
-            continue  # one of before this was noted, or changed by hand
+            continue  # written before this was noted, or changed by hand
         if entry.get("state") == "finished" and all(0 <= right <= answers for answers, right in units.values()):
             yield PointInTime(when, units)
 
 
 def interrupted(root: Path) -> int | None:
-    """The seed of the last `autograder grade` if it never came to its end, else None."""
+    """Return the seed of the last `autograder grade` if it never finished, else None."""
     last: dict[str, Any] = {}
     for entry in _entries(root):
         if entry.get("command") == "autograder grade" or (last and entry.get("seed") == last["seed"]):
@@ -143,5 +143,5 @@ def _note(root: Path, entry: dict[str, Any]) -> None:
 
 
 def _closed_to_others(path: str, flags: int) -> int:
-    """A seed tells what is asked: whoever is neither the owner nor of the course's group is not to read it."""
+    """Open a file for its owner and the course's group only, because a seed reveals the secret cases."""
     return os.open(path, flags, 0o660)

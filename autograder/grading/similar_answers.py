@@ -1,7 +1,8 @@
-"""Which students' answers are alike beyond what short functions share anyway. For a person to read; never a mark.
+"""Finds students whose answers are more alike than short functions usually are, for a person to check.
 
-An answer is compared statement by statement, as a syntax tree: names that the student chose, comments, docstrings,
-annotations and the order of lines don't count. A short answer says nothing, because there are few ways to write it.
+It changes no mark. An answer is compared statement by statement, as a syntax tree: names that the student chose,
+comments, docstrings, annotations and the order of lines don't count. A short answer says nothing,
+because there are few ways to write it.
 """
 
 from __future__ import annotations
@@ -17,23 +18,26 @@ import nbformat
 from ..exercises import is_exercise
 from ..reading.course_contents import Course
 
-#: Nodes of a syntax tree that make an answer long enough to count, and that the same answers must have together.
+#: Fewest nodes of a syntax tree in an answer that counts, and fewest in all the same answers of a pair together.
 LEAST, LEAST_TOGETHER = 20, 60
-#: Two answers are the same if they share this part of their nodes, two notebooks are alike if this part is the same.
+#: Share of common nodes that makes two answers the same, and share of the same answers that makes notebooks alike.
 SAME, ALIKE = 0.8, 0.6
-#: What answers from elsewhere are called.
+#: Name under which the course's own answers are listed.
 PUBLISHED = "the published solution"
 LETTERS_CAP = 20_000
 INNER = ("body", "orelse", "finalbody", "handlers", "cases")
 SIGNS = (ast.operator, ast.cmpop, ast.unaryop, ast.boolop, ast.expr_context)
 
-#: What an answer says: each statement without the statements inside it, with its nodes.
+#: An answer's statements, each without the statements inside it -> number of nodes.
 Form = Counter[str]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two notebooks of one unit that are alike. shared: exercises; letters: how many of them agree letter by letter."""
+    """Describes two alike notebooks of one unit.
+
+    shared: exercises with the same answer. letters: how many of those agree letter by letter.
+    """
 
     unit: str
     one: str
@@ -45,14 +49,14 @@ class Pair:
 
 @dataclass
 class Copies:
-    """What was found: pairs, the most alike first. unread: answers that cannot be compared. students: how many."""
+    """Holds the pairs, the most alike first. unread: answers that cannot be compared. students: number compared."""
 
     pairs: list[Pair] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     students: int = 0
 
     def groups(self) -> Iterator[tuple[str, list[str]]]:
-        """Unit and names of those who are alike, directly or through others."""
+        """Yield unit and names of each group of students who are alike, directly or through others."""
         for unit in dict.fromkeys(pair.unit for pair in self.pairs):
             group: dict[str, set[str]] = {}
             for pair in (pair for pair in self.pairs if pair.unit == unit):
@@ -91,7 +95,7 @@ def _notebooks(root: Path, unit: str) -> Iterator[tuple[str, Path]]:
 
 
 def _answers(path: Path, name: str, unit: str, result: Copies) -> dict[str, tuple[str, Form]]:
-    """Exercise -> its source and form, of an autograded notebook or a solution: both are files of ours."""
+    """Return exercise -> its source and form, from an autograded notebook or a solution, both files of ours."""
     found = {}
     for cell in nbformat.read(path, as_version=4).cells:
         marks = cell.metadata.get("nbgrader", {})
@@ -116,7 +120,7 @@ def _bare(source: str) -> str:
 def compare(
     unit: str, one: str, other: str, mine: Mapping[str, tuple[str, Form]], theirs: Mapping[str, tuple[str, Form]]
 ) -> Pair | None:
-    """Two notebooks; None where they are not alike."""
+    """Return what two notebooks share, or None if they are not alike."""
     both = [name for name in mine if name in theirs]
     nodes = {name: sum(mine[name][1].values()) for name in both}
     same = [name for name in both if likeness(mine[name][1], theirs[name][1]) >= SAME]
@@ -127,12 +131,15 @@ def compare(
 
 
 def likeness(one: Form, other: Form) -> float:
-    """The part of the nodes that two answers share, from 0 to 1."""
+    """Return the share of the nodes that two answers have in common, from 0 to 1."""
     return sum((one & other).values()) / max(sum(one.values()), sum(other.values()), 1)
 
 
 def form_of(source: str) -> Form:
-    """Statement -> nodes, summed over equal ones. Raises SyntaxError, ValueError, RecursionError or MemoryError."""
+    """Return statement -> nodes, summed over equal ones.
+
+    Raises SyntaxError, ValueError, RecursionError or MemoryError.
+    """
     if len(source) > LETTERS_CAP:
         raise ValueError("too long")
     tree = ast.parse(source)
@@ -154,7 +161,7 @@ def form_of(source: str) -> Form:
 
 
 def _told(node: ast.AST, chosen: set[str]) -> tuple[str, int]:
-    """A node in words, without the statements inside it and without the names that were chosen; its nodes."""
+    """Return a node as text, without the statements inside it and without chosen names, and its number of nodes."""
     if isinstance(node, ast.Name):
         return ("_" if node.id in chosen else node.id), 1
     if isinstance(node, ast.arg):

@@ -1,11 +1,11 @@
-"""One submission as a job that any trusted process can do: it holds all that is needed, and so does what comes back.
+"""Makes one submission a job that any trusted process can do: the job and its result hold all that is needed.
 
-A job may travel to another machine: it names no file. The references and the seed go with it to a process of ours,
-never into the sandbox.
+A job may travel to another machine, so it refers to no file. The references and the seed go with it to a process of
+ours, but never into the sandbox.
 
-A recorded notebook repeats of each verdict what nbgrader has no other place for: the score, which its own step reads
-from the test cell's output into the gradebook, and the words, which its formgrader shows to whoever marks by hand.
-Nothing of ours reads them there; the verdict itself is kept by `results_store.py`.
+A recorded notebook repeats the parts of a verdict that nbgrader can read nowhere else: the score, which nbgrader's own
+step reads from the test cell's output into the gradebook, and the message, which the formgrader shows to whoever marks
+by hand. Our own code reads neither there, because `results_store.py` stores the verdict itself.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from .one_submission import grade_submission, nothing_to_grade
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that grading one submission needs.
+    """Holds everything that grading one submission needs.
 
-    name: the submission's file, for messages. content: its bytes, or None where `problem` says why there are none.
-    release: our notebook of the unit, as text. tests: own tests of the instructor's, cell -> source.
-    excluded: questions that are out of the marks. asked: a digest of what is asked by all these.
-    code: one of what judges it.
+    name: the submission's file, for messages. content: its bytes, or None if `problem` says why there are none.
+    release: our notebook of the unit, as text. tests: the instructor's own tests, cell -> source.
+    excluded: questions that don't count. asked: a digest of all that these ask.
+    code: a digest of the code that judges it.
     hidden: folders that the submission may not see, on whatever machine it is graded.
     """
 
@@ -60,13 +60,13 @@ class Job:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that the verdicts depend on, but for the secret cases: the same needs no second grading."""
+        """Return a digest of all that verdicts depend on but the secret cases; if it is equal, they stay valid."""
         content = self.content if self.content is not None else (self.problem or "").encode()
         return hashlib.sha256(f"{self.code}\0{self.asked}\0{self.limits}\0".encode() + content).hexdigest()
 
 
 class _Here(threading.local):
-    """What a thread of a grading process keeps from job to job: a sandbox, and the releases it has parsed."""
+    """Keeps what a thread of a grading process uses in every job: a sandbox and the parsed releases."""
 
     def __init__(self) -> None:
         self.sandbox: Sandbox | None = None
@@ -82,7 +82,7 @@ _drawing = threading.RLock()
 
 
 def challenge_of(seed: int) -> Challenge:
-    """The challenge of a run, drawn once per process."""
+    """Return the challenge of a run, drawn once per process."""
     with _drawing:
         if seed not in _challenges:
             _challenges.clear()
@@ -91,12 +91,12 @@ def challenge_of(seed: int) -> Challenge:
 
 
 def run(job: Job) -> Graded:
-    """Grade one submission. A notebook that cannot be read has every exercise missing."""
+    """Grade one submission. If a notebook cannot be read, every exercise is missing."""
     challenge = challenge_of(job.seed)
     submission = None
     try:
         assignment = read_job_assignment(job)
-        with _drawing:  # references are computed when a unit is first asked for
+        with _drawing:  # references are computed when a unit is first used
             challenge.draw(assignment)
         try:
             submission = opened(job)
@@ -105,7 +105,7 @@ def run(job: Job) -> Graded:
             problem = str(error)
             verdicts = nothing_to_grade(assignment, for_the_student(problem, job.name))
     except (NoSandbox, Lost):
-        raise  # the next student would fare no better
+        raise  # the next job would fail, too
     except Exception as error:
         return at_fault(job.student, job.unit, error)
     notebook = submission.notebook if submission is not None else nbformat.from_dict(assignment.release)
@@ -115,7 +115,7 @@ def run(job: Job) -> Graded:
 
 
 def at_fault(student: str, unit: str, error: BaseException) -> Graded:
-    """A fault of ours on one notebook: it gets no verdicts, rather than wrong ones, and the others get theirs."""
+    """Report an internal error on one notebook, which gets no verdicts rather than wrong ones; others get theirs."""
     if os.environ.get("AUTOGRADER_DEBUG"):
         raise error
     words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
@@ -123,12 +123,12 @@ def at_fault(student: str, unit: str, error: BaseException) -> Graded:
 
 
 def lost(job: Job, error: BaseException) -> Graded:
-    """What becomes of a job that kills whoever does it."""
+    """Return the result of a job that kills its worker."""
     return at_fault(job.student, job.unit, error)
 
 
 def with_outputs(notebook: NotebookNode, verdicts: list[Verdict]) -> NotebookNode:
-    """The notebook with each verdict as the output of its test cell, as if that had been executed."""
+    """Return the notebook with each verdict as the output of its test cell, as if that had been executed."""
     by_cell = {verdict.cell: verdict for verdict in verdicts}
     for cell in notebook.cells:
         marks = cell.metadata.get("nbgrader", {})
@@ -140,14 +140,14 @@ def with_outputs(notebook: NotebookNode, verdicts: list[Verdict]) -> NotebookNod
 
 
 def _outputs(verdict: Verdict) -> list[NotebookNode]:
-    """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
+    """Return a test cell's outputs: the words for the student, then the score as nbgrader reads it."""
     lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
     score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
     return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
 
 
 def recorded_form(job: Job, verdicts: list[Verdict]) -> str:
-    """What `run` gives to be recorded, from verdicts that were reached before."""
+    """Return the notebook that `run` gives for recording, made from earlier verdicts."""
     try:
         notebook = opened(job).notebook
     except Unreadable:
@@ -156,19 +156,19 @@ def recorded_form(job: Job, verdicts: list[Verdict]) -> str:
 
 
 def _text(notebook: NotebookNode) -> str:
-    """As a file. It is made of our own release, so it need not be validated, nor be laid out for people."""
+    """Return the notebook as text. It is made from our own release, so it needs no validation and no indentation."""
     return json.dumps(notebook, ensure_ascii=False) + "\n"
 
 
 def opened(job: Job) -> Transplanted:
-    """The submission with its answers in our notebook. Raises Unreadable."""
+    """Return the submission with its answers in our notebook. Raises Unreadable."""
     if job.content is None:
         raise Unreadable(job.problem or f"{job.name}: cannot be read")
     return transplant(read_bytes(job.content, job.name), read_job_assignment(job).release, job.unit, job.name)
 
 
 def read_job_assignment(job: Job) -> Assignment:
-    """What the unit asks, parsed once in each thread."""
+    """Return what the unit asks, parsed once in each thread."""
     key = (job.unit, job.release, job.tests, job.excluded)
     if key not in _here.assignments:
         _here.assignments[key] = read_assignment(job.unit, job.release, dict(job.tests), job.excluded)
@@ -176,8 +176,8 @@ def read_job_assignment(job: Job) -> Assignment:
 
 
 def begin(sandbox: Sandbox, unsafe: bool, hidden: tuple[str, ...]) -> None:
-    """Have this process, which was forked for jobs, use a sandbox that will be warm when they come."""
-    _opened.clear()  # what the process before the fork had is not ours to end
+    """Make this process, which was forked for jobs, use a sandbox that will be warm when they come."""
+    _opened.clear()  # the parent process ends its own sandboxes
     sandbox.borrow()
     _keep(sandbox, (unsafe, hidden))
     _here.warm = True
@@ -185,17 +185,17 @@ def begin(sandbox: Sandbox, unsafe: bool, hidden: tuple[str, ...]) -> None:
 
 def _keep(sandbox: Sandbox, settings: tuple[bool, tuple[str, ...]]) -> None:
     if not _opened:
-        util.Finalize(None, close_sandboxes, exitpriority=10)  # a forked process runs these, not atexit's
+        util.Finalize(None, close_sandboxes, exitpriority=10)  # a forked process runs these, but not atexit's
         atexit.register(close_sandboxes)
     _opened.append(sandbox)
     _here.sandbox, _here.settings, _here.warm = sandbox, settings, False
 
 
 def _own_sandbox(limits: Limits, unsafe: bool, hidden: tuple[str, ...]) -> Sandbox:
-    """This thread's one sandbox, which may not be warm yet.
+    """Return this thread's one sandbox, which may not be warm yet.
 
-    Limits are those of each submission, and need no new sandbox. What it shows is settled when it starts: for other
-    settings it is ended, and a new one takes its place.
+    Limits apply to each submission and need no new sandbox. The folders that a sandbox shows are fixed when it starts,
+    so for other settings it is ended and a new one replaces it.
     """
     if _here.sandbox is not None and (_here.settings != (unsafe, hidden) or _here.sandbox not in _opened):
         _close(_here.sandbox)

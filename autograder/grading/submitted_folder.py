@@ -1,4 +1,4 @@
-"""What lies in grading/submitted/: where a hand-in is put, and which notebooks are to be graded."""
+"""Finds the notebooks to grade in grading/submitted/, and stores new submissions there."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from ..safe_text import NO_ID, composed, is_student_id, printable, spelt
 
 #: The end of a notebook's name. Browsers add .txt or .json, and Canvas a number before the last dot.
 NOTEBOOK = re.compile(r"(?:-([0-9]{1,6}))?\.ipynb(?:(?:-([0-9]{1,6}))?\.(?:txt|json))?$", re.IGNORECASE)
-#: What `autograder collect` puts beside a notebook: the words of a learning-management system.
+#: File that `autograder collect` puts next to a notebook: what a learning-management system says of it.
 SAID = "lms.json"
-#: What may stand beside a notebook: that, and what nbgrader's exchange puts there.
+#: Files that may be next to a notebook: that one, and those from nbgrader's exchange.
 NOTES = ("timestamp.txt", "submission_secret.txt", SAID)
 
 
 @dataclass(frozen=True)
 class HandedIn:
-    """One student's notebook of one unit.
+    """Describes one student's notebook of one unit.
 
-    problem: what to say where there is no such file.
+    problem: the message if there is no such file.
     """
 
     student: str
@@ -42,7 +42,7 @@ class HandedIn:
 
 @dataclass
 class HandedInByAll:
-    """What was found. remarks: lines about what is passed over. closed: lines about folders that cannot be read."""
+    """Holds what was found. remarks: lines about what is skipped. closed: lines about folders that cannot be read."""
 
     notebooks: list[HandedIn] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -50,9 +50,9 @@ class HandedInByAll:
 
 
 def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), student: str | None = None) -> HandedInByAll:
-    """Look through the folder of all submissions, or one student's in it. Raises OSError where it cannot be read.
+    """Look through the folder of all submissions, or one student's in it. Raises OSError if it cannot be read.
 
-    known: all assignments of the course. units: those that are wanted, if not all.
+    known: all assignments of the course. units: the wanted ones, if not all.
     """
     result = HandedInByAll()
     students, files = _listing(folder)
@@ -112,11 +112,11 @@ def _closed(who: str, folder: Path, error: OSError) -> str:
 
 
 def _notebook(folder: Path, student: str, unit: str, remarks: list[str]) -> HandedIn:
-    """The file that counts: the one with the right name, or else the only notebook. Raises OSError."""
+    """Return the file that counts: the one with the right name, or else the only notebook. Raises OSError."""
     place, right = folder / student / unit, f"{unit}.ipynb"
     whole = HandedIn(student, unit, place / right)
     if place.is_symlink() or place.parent.is_symlink():
-        return whole  # what a link leads to is refused by whoever reads it, and nothing of it is shown
+        return whole  # reading it refuses the link, so nothing of its target is shown
     folders, files = _listing(place)
     others = [name for name in files if is_notebook(name) and name != right]
     if right in folders + files:
@@ -132,7 +132,7 @@ def _notebook(folder: Path, student: str, unit: str, remarks: list[str]) -> Hand
 
 
 def _listing(folder: Path) -> tuple[list[str], list[str]]:
-    """The names of folders, and of all else, in order."""
+    """Return the names of folders, and of everything else, in order."""
     folders, files = [], []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -145,12 +145,12 @@ def _listing(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def is_notebook(name: str) -> bool:
-    """Whether this is a notebook's name, or what a browser or a mail program made of one."""
+    """Return whether this is a notebook's name, or what a browser or a mail program made of one."""
     return NOTEBOOK.search(name) is not None and not name.startswith(".")
 
 
 def _some(names: Sequence[str], quote: str = "'") -> str:
-    """The first three names."""
+    """Join the first three names, and count the others."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(f"{quote}{name}{quote}" for name in names[:3]) + more
 
@@ -160,11 +160,11 @@ TIMESTAMP = "timestamp.txt"
 
 @dataclass(frozen=True)
 class Said:
-    """What a learning-management system itself says of a hand-in.
+    """Holds what a learning-management system itself says of a submission.
 
-    late: whether it came late. time: when it came, as nbgrader writes it, in UTC; None where the system does not say.
-    until: until when the student may hand in, in the same form.
-    upload, packed: how new it is, as a file of lms.lms_files says it.
+    late: whether it came late. time: when it came, as nbgrader writes it, in UTC; None if the system does not say.
+    until: the student's deadline, in the same form.
+    upload, packed: how new it is, from a file of lms.lms_files.
     entry: what the system called the student's file or folder in its download: feedback goes back under that name.
     """
 
@@ -177,16 +177,16 @@ class Said:
     entry: str = ""
 
     def is_older(self, other: Said) -> bool:
-        """Whether this is of an earlier hand-in than the other, or at least of an earlier download."""
+        """Return whether this is of an earlier submission than the other, or at least of an earlier download."""
         if self.upload and other.upload:
             return self.upload < other.upload
         return bool(self.packed and other.packed) and self.packed < other.packed
 
 
 def fault_of(data: bytes, name: str, unit: str, release: NotebookNode | None) -> tuple[str, bool]:
-    """Why a notebook cannot be graded, or "", and whether it is a whole notebook of something else.
+    """Return why a notebook cannot be graded, or "", and whether it is a whole notebook of something else.
 
-    release: the unit's own notebook; where there is none it is not asked whether this one belongs to it.
+    release: the unit's own notebook; if None, nothing checks that this one belongs to the unit.
     """
     whole = False
     try:
@@ -200,9 +200,9 @@ def fault_of(data: bytes, name: str, unit: str, release: NotebookNode | None) ->
 
 
 def store(root: Path, place: Path, files: Mapping[str, bytes], notes: Iterable[str] = NOTES) -> bool:
-    """Write the files of one hand-in into its folder; whether a file of one of these names was there before.
+    """Write the files of one submission into its folder; return whether a file of one of these names was there before.
 
-    notes: names of what goes away with it, for it is not true of the new hand-in. Raises OSError.
+    notes: names of files to move away as well, because they are not true of the new submission. Raises OSError.
     """
     place.mkdir(parents=True, exist_ok=True)
     parts = {name: place / f".{name}.{os.getpid()}.part" for name in files}
@@ -219,14 +219,14 @@ def store(root: Path, place: Path, files: Mapping[str, bytes], notes: Iterable[s
 
 
 def new_folder(base: Path) -> Path:
-    """Make a folder of its own for each thing that was replaced: 1, 2, …"""
+    """Make the next numbered folder in `base` for what is replaced: 1, 2, …"""
     folder = next(base / str(number) for number in count(1) if not (base / str(number)).exists())
     folder.mkdir(parents=True)
     return folder
 
 
 def note(root: Path, place: Path, said: Said) -> None:
-    """Keep what a system says of the hand-in in this folder; where it gives a time, nbgrader reads that.
+    """Keep what a system says of the submission in this folder; if it gives a time, nbgrader reads that.
 
     A timestamp that somebody changed by hand holds until the system says something else. Raises OSError.
     """
@@ -241,7 +241,7 @@ def note(root: Path, place: Path, said: Said) -> None:
 
 
 def read_said(place: Path) -> Said | None:
-    """What a system said of the hand-in in this folder; None where none did. Only `autograder collect` writes it."""
+    """Return what a system said of the submission in this folder, or None. Only `autograder collect` writes it."""
     try:
         return Said(**json.loads((place / SAID).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

@@ -1,9 +1,8 @@
-"""Many submissions: who handed in what, and grading them side by side, by processes of this machine or a Dask cluster.
+"""Finds the submissions of a class, and grades them in parallel on this machine or on a Dask cluster.
 
-A few jobs more than there are workers are under way at any time, so memory does not grow with the class. A worker that
-dies has its jobs done elsewhere, and so have jobs that a cluster drops; one job that keeps killing its worker is given
-up, and the others are not. Each process is bounded on its own: what a stranger's answer makes the judge do ends one
-job, not the machine.
+Only a few more jobs than workers are under way at any time, so memory does not grow with the class. If a worker dies or
+a cluster drops its jobs, they are done elsewhere; only a job that keeps killing its worker is given up.
+Each process has its own limits: if a stranger's answer makes the judge misbehave, that ends one job, not the machine.
 """
 
 from __future__ import annotations
@@ -36,25 +35,25 @@ from .submission_jobs import Job, begin, lost, run
 from .submitted_folder import HandedIn, HandedInByAll, survey
 
 AHEAD = 2
-#: So often does a cluster do a job again whose worker was lost.
+#: How often a cluster repeats a job whose worker was lost.
 RETRIES = 3
-#: What the memory of a grading process may grow by, and its processor time for one job: many times what is needed.
+#: Limits on a grading process's memory growth and on its CPU time for one job: many times what is needed.
 GRADER_BYTES = 4 * 2**30
 GRADER_SECONDS = 300.0
 Name, Task, Result = TypeVar("Name"), TypeVar("Task"), TypeVar("Result")
 
 
 class SchedulerLost(Expected):
-    """The Dask scheduler cannot be reached: one line with the remedy."""
+    """Raised when the Dask scheduler cannot be used; the message is one line with the remedy."""
 
 
 class Pool:
-    """Does jobs side by side. Use as a context manager.
+    """Does jobs in parallel. Use as a context manager.
 
-    workers: how many jobs at a time on this machine. scheduler: the address of a Dask scheduler to use instead.
+    workers: number of parallel jobs on this machine. scheduler: the address of a Dask scheduler to use instead.
     work: does one job. begin: called in each new process of this machine, so that sandboxes can start at once.
-    given_up: the result of a job that keeps killing its worker, made of the job and the error.
-    Each process draws the cases itself: torch must not have calculated anything in a process that is forked.
+    given_up: makes the result of a job that keeps killing its worker, from the job and the error.
+    Each process draws the cases itself, because torch must not have calculated anything in a process that is forked.
     """
 
     def __init__(
@@ -86,10 +85,10 @@ class Pool:
         self._stack.close()
 
     def run(self, jobs: Iterator[tuple[Name, Task]]) -> Iterator[tuple[Name, Result]]:
-        """Each job's result under its name, in the order in which they are finished.
+        """Yield each job's result under its name, in the order in which they finish.
 
-        When a worker process dies, all jobs that were under way are suspects. Each is done again with nothing beside
-        it: who then kills its worker once more is the one.
+        When a worker process dies, all jobs that were under way are suspects. Each is done again with no other job
+        running; one whose worker dies again is given up.
         """
         under_way: dict[Future[Result], tuple[Name, Task]] = {}
         suspects: list[tuple[Name, Task]] = []
@@ -105,7 +104,7 @@ class Pool:
                 return
             ended = [(future, under_way.pop(future)) for future in wait(under_way, return_when=FIRST_COMPLETED).done]
             if not any(_error_of(future) for future, _ in ended):
-                self._top_up(under_way, source)  # before the results are dealt with, so that no worker waits
+                self._top_up(under_way, source)  # before handling the results, so that no worker waits
             for future, (name, job) in ended:
                 error = _error_of(future)
                 if error is None:
@@ -139,21 +138,21 @@ class Pool:
 
 
 def _begin(parent: int, begin: Callable[[], None]) -> None:
-    """Have the kernel end this process with its parent (one that is killed ends nobody itself), and get ready."""
+    """Make the kernel end this process with its parent, which cannot do that itself when killed, and get ready."""
     if sys.platform == "linux":
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(1)  # it was killed before the kernel was told
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # a cell that ran here may have left another: see `_do`
+        os._exit(1)  # the parent was killed before prctl took effect
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # a cell that ran here may have left another handler: see `_do`
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.set_num_threads(1)  # where the process before the fork used several, the second one would never come
+        torch.set_num_threads(1)  # otherwise torch may wait for the parent's threads, which a fork doesn't copy
     bounds.bound_data(GRADER_BYTES)
     begin()
 
 
 def _do(work: Callable[[Task], Result], job: Task) -> Result:
-    """One job in a process of this machine, which the kernel ends when the job takes far too much processor time."""
+    """Do one job in a process of this machine, which the kernel ends if the job takes far too much CPU time."""
     signal.setitimer(signal.ITIMER_PROF, GRADER_SECONDS)
     try:
         return work(job)
@@ -162,21 +161,21 @@ def _do(work: Callable[[Task], Result], job: Task) -> Result:
 
 
 def _do_elsewhere(work: Callable[[Job], Result], job: Job) -> Result:
-    """One job in a worker of a cluster, which is bounded with the first."""
+    """Do one job in a worker of a cluster, whose limits are set with its first job."""
     _bound_worker()
     return work(job)
 
 
 @functools.cache
 def _bound_worker() -> None:
-    """Bound the memory of this process for good: its threads do jobs side by side, so each has the same share."""
+    """Limit this process's memory for good, to one share for each thread, because its threads do jobs in parallel."""
     from dask.distributed import get_worker
 
     bounds.bound_data(GRADER_BYTES * get_worker().state.nthreads)
 
 
 def _error_of(future: Future[Result]) -> BaseException | None:
-    """Why a job has no result. That it was cancelled is one reason: a cluster drops jobs when it loses their worker."""
+    """Return why a job has no result. It may be cancelled, because a cluster drops jobs when it loses their worker."""
     try:
         return future.exception()
     except CancelledError as error:
@@ -188,7 +187,7 @@ def _worker_died(error: BaseException) -> bool:
 
 
 def _cluster(address: str, stack: ExitStack) -> tuple[Executor, int]:
-    """The executor of a Dask cluster, and how many jobs it can do at a time."""
+    """Return the executor of a Dask cluster, and how many jobs it can do at a time. Raises SchedulerLost."""
     try:
         from dask.distributed import Client
     except ImportError:
@@ -208,7 +207,7 @@ Done = Callable[[Graded], None]
 
 
 def look_through(root: Path, units: Sequence[str] = (), student: str | None = None) -> HandedInByAll:
-    """All notebooks under `grading/submitted`, and what is not in its place. Raises NotUsable where none is."""
+    """Return the notebooks in `grading/submitted` and lines about misplaced files. Raises NotUsable if it has none."""
     folder, known = root / "grading" / "submitted", Course(root).units()
     try:
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
@@ -218,7 +217,7 @@ def look_through(root: Path, units: Sequence[str] = (), student: str | None = No
         raise NotUsable(f"{folder}: no submissions there; put them in as STUDENT/UNIT/UNIT.ipynb")
     if student is not None:
         student = next((name for name in names if composed(name) == composed(student)), student)
-    if student is not None and (student not in names or not (folder / student).is_dir()):  # "../anna" is none either
+    if student is not None and (student not in names or not (folder / student).is_dir()):  # nor "../anna"
         raise NotUsable(f"{folder}: no student {student!r} there; the folder's name is the student's ID")
     found = survey(folder, known, units, student)
     if not found.notebooks:
@@ -229,12 +228,12 @@ def look_through(root: Path, units: Sequence[str] = (), student: str | None = No
 
 
 def handed_in(root: Path, units: Sequence[str] = ()) -> list[HandedIn]:
-    """All notebooks under `grading/submitted`. Raises NotUsable where there is nothing to grade."""
+    """Return all notebooks under `grading/submitted`. Raises NotUsable if there is nothing to grade."""
     return look_through(root, units).notebooks
 
 
 def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bool = False) -> Job:
-    """The job that grades one notebook. What cannot be read is said in the job, and costs that student alone."""
+    """Return the job that grades one notebook. If that cannot be read, the job says why and costs only that student."""
     try:
         content, problem = bounded(read_file(item.path), str(item.path)), None
     except Unreadable as error:
@@ -272,9 +271,9 @@ def grade_class(
     meanwhile: Callable[[], None] = lambda: None,
     sandbox: Sandbox | None = None,
 ) -> list[Graded]:
-    """Grade notebooks side by side, in the order in which they come. `done` is told of each as it is finished.
+    """Grade notebooks in parallel; return the results in the order of `handed`, and call `done` with each as it comes.
 
-    meanwhile: called once the workers are starting, which takes them some seconds. sandbox: for all of them, launched.
+    meanwhile: called once the workers are starting, which takes some seconds. sandbox: launched, for all workers.
     """
     course, challenge = Course(root), challenge or Challenge()
     limits, hidden = limits or Limits.from_course(root), unseen(root)

@@ -1,6 +1,6 @@
-"""The archive that an instructor hands out: the notebooks, and what starts them on a machine with only Python.
+"""Makes the archive for students: the notebooks, and what starts them on a machine with only Python.
 
-Nothing of the judge is in it, no solution and no hidden test; what is found to hold such a thing is refused.
+It contains no judge, no solution and no hidden test; a notebook in which one is found is refused.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .course_map import START_PAGE, NoMap, course_map, start_page
 from .release import out_of_step
 
 TOP = "attention-course"
-#: Everything that is handed out beside the notebooks and what is written here.
+#: What is handed out besides the notebooks and the texts below.
 FILES = ("LICENSE", "constraints.txt")
 TOOLS = ("bootstrap.py", "make_environment.py", "bubblewrap.py", "check_installed_files.py", "lab.py", "update.py")
-#: The notebooks as they are handed out. Students work in copies, so that a later archive may be unpacked over this one.
+#: Folder of the original notebooks. Students work in copies, so that a later archive may be unpacked over this one.
 HANDOUT = "handout"
-#: None of these belongs to a student's notebook.
+#: None of these belongs in a student's notebook.
 SECRETS = ("BEGIN SOLUTION", "BEGIN HIDDEN", "judge_here")
 #: The time of all files, so that the same course gives the same archive.
 EPOCH = (2026, 1, 1, 0, 0, 0)
@@ -136,7 +136,7 @@ def bundle(root: Path, units: Sequence[str], path: Path) -> Path:
 
 
 def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
-    """Name in the archive -> content."""
+    """Return name in the archive -> content. Raises NotUsable."""
     course = _source(root)
     files = {name: course / name for name in FILES}
     files |= {f"tools/{name}": course / "tools" / name for name in TOOLS}
@@ -149,7 +149,7 @@ def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
         for p in settings.rglob(kind)
     }
     files |= {f"{HANDOUT}/{unit}/{unit}.ipynb": root / "notebooks" / unit / f"{unit}.ipynb" for unit in units}
-    of_course = [unit for unit in units if unit in unit_names()]  # others are in no map of the course
+    of_course = [unit for unit in units if unit in unit_names()]  # the map of the course has no others
     try:
         page = {f"{HANDOUT}/{START_PAGE}": start_page(course_map(root, of_course))} if of_course else {}
     except NoMap as error:
@@ -171,7 +171,7 @@ def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
 
 
 def _source(root: Path) -> Path:
-    """Where the tools are: in the course folder if it is a clone, else in the clone that the running package is in."""
+    """Return where the tools are: the course folder if it is a clone, else the clone of the running package."""
     return root if (root / "tools" / TOOLS[0]).is_file() else HOME
 
 
@@ -189,7 +189,7 @@ def _project(course: Path) -> str:
 
 
 def _conda(course: Path) -> str:
-    """The course's environment.yml without its comments at the top and what instructors need."""
+    """Return the course's environment.yml without comments and without what instructors need."""
     lines = _text(course / "environment.yml").splitlines()
     body = [line for line in lines[: lines.index("  # for instructors")] if not line.lstrip().startswith("#")]
     return "\n".join(line for line in body if line.strip() != "- pip") + "\n"

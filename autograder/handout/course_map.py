@@ -1,4 +1,4 @@
-"""The map of the course, read from the notebooks, and the page with it that opens first."""
+"""Reads the map of the course from the notebooks, and makes the start page that shows it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
 class NoMap(Expected):
-    """A notebook that does not say what the map needs: one line with the remedy."""
+    """Raised when a notebook does not say what the map needs; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an exercise stands: its number, the heading above it, how hard it is, its minutes and its points.
+    """Describes an exercise on the map: its number, the heading above it, its difficulty, minutes and points.
 
-    challenge: whether it is one, which nothing later needs.
+    challenge: whether it is a challenge, which nothing later needs.
     """
 
     function: str
@@ -44,9 +44,9 @@ class Place:
 
 @dataclass(frozen=True)
 class UnitOfMap:
-    """One unit. builds_on: the units that its first cell names. others: questions of the instructor's own.
+    """Describes one unit. builds_on: the units that its first cell names. others: questions of the instructor's own.
 
-    minutes: of its core, which the next units need. challenge_minutes: of what asks for more thought.
+    minutes: for its core, which the next units need. challenge_minutes: for its challenges.
     """
 
     name: str
@@ -117,13 +117,13 @@ def _places(unit: str, cells: Sequence[str], wanted: Mapping[str, Question]) -> 
 
 
 def course_map(root: Path, units: Sequence[str] = ()) -> list[UnitOfMap]:
-    """All units of the course folder `root`, or some, read from `notebooks/`. Raises NoMap and FileNotFoundError."""
+    """Read all units of the course folder `root`, or some, from `notebooks/`. Raises NoMap and FileNotFoundError."""
     paths = {name: root / "notebooks" / name / f"{name}.ipynb" for name in units or unit_names()}
     return [unit_of_map(name, nbformat.read(path, as_version=4)) for name, path in paths.items()]
 
 
 def table(units: Sequence[UnitOfMap], folder: str = "") -> str:
-    """The map as a table in Markdown. folder: what stands before a unit's folder in its link, as in `notebooks/`."""
+    """Return the map as a table in Markdown. folder: prefix of a unit's folder in its link, such as `notebooks/`."""
     lines = ["| unit | what it is about | builds on | core | challenges |", "|---|---|---|---|---|"]
     for unit in units:
         name, _, about = unit.title.partition(": ")
@@ -135,7 +135,7 @@ def table(units: Sequence[UnitOfMap], folder: str = "") -> str:
 
 
 def _sums(units: Sequence[UnitOfMap]) -> tuple[str, str]:
-    """Exercises, minutes and points of the core and of the challenges, in words."""
+    """Return exercises, minutes and points of the core and of the challenges, in words."""
     hard = [place for unit in units for place in unit.challenges]
     count, points = sum(unit.count for unit in units), sum(unit.points for unit in units)
     worth = sum(place.points for place in hard)
@@ -260,7 +260,7 @@ else:
 
 
 def start_page(units: Sequence[UnitOfMap]) -> str:
-    """The text of the notebook file."""
+    """Return the text of the start page's notebook file."""
     first, whole = units[0], [unit.name for unit in units] == unit_names()
     folded = {"jupyter": {"source_hidden": True}}
     begin = BEGIN.format(
@@ -286,7 +286,7 @@ def start_page(units: Sequence[UnitOfMap]) -> str:
 
 
 def write_start_page(root: Path) -> bool:
-    """Write the page to `root`/notebooks; returns whether it changed."""
+    """Write the start page to `root`/notebooks; return whether it changed."""
     path, text = root / "notebooks" / START_PAGE, start_page(course_map(root))
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
@@ -295,6 +295,6 @@ def write_start_page(root: Path) -> bool:
 
 
 def is_stale(root: Path) -> bool:
-    """Whether the page in `root`/notebooks is not the one that its notebooks give."""
+    """Return whether the start page in `root`/notebooks is missing, or not the one that its notebooks give."""
     path = root / "notebooks" / START_PAGE
     return not path.is_file() or path.read_text(encoding="utf-8") != start_page(course_map(root))

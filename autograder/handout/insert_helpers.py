@@ -1,4 +1,4 @@
-"""Puts the code of the notebooks' helpers into a release, in place of the line by which a solution imports them."""
+"""Puts the code of the notebooks' helpers into a release, replacing the line by which a solution imports them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..reading.cell_syntax import bound_names
 from ..records import BadAssignment
 
 FOLDER = attention_figures.FOLDER / "helpers"
-#: A line as the formatter leaves it; many names stand in parentheses.
+#: An import as the formatter leaves it; many names are in parentheses.
 LINE = re.compile(r"^from attention_figures\.helpers\.(\w+) import (\([^)]*\)|[^(\n]*)$\n*", re.MULTILINE)
-#: What must not be left: a lone notebook finds no such package.
+#: What must not be left, because a notebook without the course finds no such package.
 LEFT = re.compile(r"attention_figures(\.| import )helpers")
 #: As in "**Exercise 3.1 · `causal_mask`**".
 ANNOUNCED = re.compile(r"\*\*Exercise ([\d.]+) · `(\w+)`\*\*")
-#: What a release runs once its figures can be shown, and what its last cell says.
+#: Code that a release runs once its figures can be shown, and the code of its last cell.
 FOLLOW = """half_solved = globals().get("half_solved") or HalfSolved({{
 {numbers}
 }})
@@ -29,7 +29,7 @@ SUM_UP_CELL, SUM_UP = "sum-up", "half_solved.sum_up()  # what has passed, and wh
 
 
 def put_helpers(unit: str, solution: NotebookNode) -> None:
-    """Replace every import of helpers by their code. Raises BadAssignment for one that cannot be replaced."""
+    """Replace every import of helpers by their code. Raises BadAssignment if one cannot be replaced."""
     for cell in solution.cells:
         if cell.cell_type == "code" and LEFT.search(cell.source):
             try:
@@ -39,7 +39,7 @@ def put_helpers(unit: str, solution: NotebookNode) -> None:
 
 
 def follow_progress(notebook: NotebookNode) -> None:
-    """Have a unit say in one line what is not written yet, and its last cell what has passed."""
+    """Make a unit say in one line what is not written yet, and add a last cell that says what has passed."""
     prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     numbers = [f'    "{name}": "{number}",' for number, name in ANNOUNCED.findall(prose)]
     showing = (cell for cell in notebook.cells if cell.cell_type == "code" and "\ndef show(" in cell.source)
@@ -50,7 +50,7 @@ def follow_progress(notebook: NotebookNode) -> None:
 
 
 def with_helpers(source: str) -> str:
-    """The source of a cell with the code of the helpers that it imports. Raises ValueError with the remedy."""
+    """Return the source of a cell with the code of the helpers that it imports. Raises ValueError with the remedy."""
     source = LINE.sub(lambda found: f"{_code(found[1], found[2])}\n\n\n", source).rstrip("\n")
     if LEFT.search(source):
         remedy = "write `from attention_figures.helpers.FILE import NAME` at the start of a line"
@@ -59,7 +59,7 @@ def with_helpers(source: str) -> str:
 
 
 def _code(file: str, imported: str) -> str:
-    """The code of a file of helpers, below what the file says of itself."""
+    """Return the code of a file of helpers, with the file's docstring as a comment above it."""
     path = FOLDER / f"{file}.py"
     if not path.is_file():
         there = ", ".join(sorted(each.stem for each in FOLDER.glob("*.py") if each.stem != "__init__"))

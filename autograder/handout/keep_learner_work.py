@@ -1,4 +1,4 @@
-"""What was released last, and a copy of what somebody wrote there since, before a new release replaces it."""
+"""Notes what was released last, and copies what somebody changed there since, before a new release replaces it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from ..grading.submitted_folder import new_folder
 
-#: In notebooks/: file -> digest as it was released. `make lab` trusts a notebook that is still the same.
+#: File in notebooks/ with file -> digest as released. `make lab` trusts a notebook that is still the same.
 NOTED = ".handed_out.json"
 
 
 def keep_work(root: Path, unit: str, old: Path, new: Path) -> str:
-    """Copy the folder `old` to a place of its own if somebody changed it since its release, which `new` replaces.
+    """Copy the folder `old` to a folder of its own if somebody changed it since its release, which `new` replaces.
 
     Returns a line that says where the copy is, or "".
     """
@@ -29,14 +29,14 @@ def keep_work(root: Path, unit: str, old: Path, new: Path) -> str:
 
 
 def digests(folder: Path, below: Iterable[str] = (".",)) -> dict[str, str]:
-    """File -> digest, of a folder or of what is below it; what JupyterLab keeps for itself is no work."""
+    """Return file -> digest, of a folder or of what is below it, without JupyterLab's checkpoints."""
     paths = [path for name in below for path in (folder / name).rglob("*")] + [folder / name for name in below]
     files = (path for path in paths if path.is_file() and ".ipynb_checkpoints" not in path.parts)
     return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def read_note(root: Path) -> dict[str, str]:
-    """The digests as of the last release; empty where there is no note that can be read."""
+    """Return the digests of the last release; empty if there is no readable note."""
     with contextlib.suppress(OSError, ValueError):
         found = json.loads((root / "notebooks" / NOTED).read_text(encoding="utf-8"))
         return found if isinstance(found, dict) else {}
@@ -44,7 +44,7 @@ def read_note(root: Path) -> dict[str, str]:
 
 
 def write_note(root: Path, names: Iterable[str]) -> None:
-    """Note what these folders and files of notebooks/ hold now."""
+    """Note what these folders and files of notebooks/ contain now."""
     found = digests(root / "notebooks", names)
     if found:
         text = json.dumps(read_note(root) | found, indent=1, sort_keys=True)

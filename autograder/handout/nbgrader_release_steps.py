@@ -1,4 +1,4 @@
-"""Our part in `nbgrader generate_assignment`, which `autograder release` goes through as well."""
+"""Adds our steps to `nbgrader generate_assignment`, which `autograder release` uses as well."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from .keep_learner_work import keep_work, write_note
 
 
 class StampRelease(NbGraderPreprocessor):
-    """Writes into the metadata which version of the exercises the notebook is made for."""
+    """Writes into the metadata for which version of the exercises the notebook is made."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         try:
-            must_be_the_code_of(Path(self.parent.parent.coursedir.root))  # of the exporter's converter
+            must_be_the_code_of(Path(self.parent.parent.coursedir.root))  # the exporter's converter
             stamp = stamp_for(resources["nbgrader"]["assignment"], nb)
         except Expected as error:
             self.log.error("%s", error)
@@ -50,11 +50,11 @@ class StampRelease(NbGraderPreprocessor):
 #: As in "### **Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points".
 WORTH = re.compile(r"^((?:### )?\*\*Exercise [^`\n]*`(\w+)`\*\*.*) · [\d.]+ points?\b", re.MULTILINE)
 
-#: The tag of a cell whose figure a release shows before anything has run: a live one as it is, another as a picture.
+#: Tag of a cell whose figure a release shows before any cell has run: a live one as it is, another as a picture.
 PICTURE = "picture"
-#: The name of a live figure in what a cell displays.
+#: The name of a live figure in a cell's output.
 LIVE = re.compile(r'<figure class="live" data-live="(\w+)">')
-#: What a notebook's `show` displays: words, picture, the data of a live figure, caption.
+#: Output of a notebook's `show`: alternative text, picture, the data of a live figure, caption.
 FIGURE = re.compile(
     r'<img alt="([^"]*)" src="data:image/png;base64,([^"]+)"[^>]*>'
     r'(?:<script type="application/json">[^<]*</script>)?<figcaption>(.*?)</figcaption>',
@@ -63,7 +63,7 @@ FIGURE = re.compile(
 
 
 class CheckQuestions(NbGraderPreprocessor):
-    """Refuses a notebook with a test that would not be run as it stands."""
+    """Refuses a notebook with a test that would not be run as it is written."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         unit = resources["nbgrader"]["assignment"]
@@ -73,7 +73,7 @@ class CheckQuestions(NbGraderPreprocessor):
 
 
 class PutHelpers(NbGraderPreprocessor):
-    """Has the code of the notebooks' helpers stand where a solution imports them: a lone notebook has no package."""
+    """Replaces a solution's imports of helpers by their code, because a notebook without the course lacks them."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         put_helpers(resources["nbgrader"]["assignment"], nb)
@@ -82,7 +82,7 @@ class PutHelpers(NbGraderPreprocessor):
 
 
 class PointsInProse(NbGraderPreprocessor):
-    """Has the line above each exercise say the points of its cell, which are the ones that count."""
+    """Writes into the line above each exercise the points of its cell, which are the ones that count."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         points = {question.name: question.points for question in questions_of(resources["nbgrader"]["assignment"], nb)}
@@ -100,7 +100,7 @@ class PointsInProse(NbGraderPreprocessor):
 
 
 class HidePredictions(NbGraderPreprocessor):
-    """Has dots stand where a reader is to guess, in place of what will be measured."""
+    """Puts dots in place of a measured result where a reader should guess it."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         for cell in filter(is_prediction, nb.cells):
@@ -109,7 +109,7 @@ class HidePredictions(NbGraderPreprocessor):
 
 
 class GoOn(NbGraderPreprocessor):
-    """Has *Run All* reach the end: JupyterLab stops at an error, and an exercise that is not written yet is one."""
+    """Lets *Run All* reach the end: JupyterLab stops at an error, such as an exercise that is not written yet."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         for cell in nb.cells:
@@ -120,7 +120,7 @@ class GoOn(NbGraderPreprocessor):
 
 
 class PictureAsText(NbGraderPreprocessor):
-    """Has a still figure at the opening of a unit stand in its text, so that it is there before anything has run."""
+    """Puts a still figure at the opening of a unit into its text, so that it is visible before any cell has run."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         nb.cells = [_as_text(cell) if PICTURE in cell.metadata.get("tags", []) else cell for cell in nb.cells]
@@ -128,14 +128,14 @@ class PictureAsText(NbGraderPreprocessor):
 
 
 class KeepOpening(ClearOutput):
-    """Clears all outputs but the live figure that opens a unit, which answers before anything has been run."""
+    """Clears all outputs but the live figure that opens a unit, which works before any cell has run."""
 
     def preprocess_cell(self, cell: NotebookNode, resources: dict, cell_index: int) -> tuple[NotebookNode, dict]:
         shown, tags = _html(cell), cell.metadata.get("tags", [])
         cell, resources = super().preprocess_cell(cell, resources, cell_index)
         if PICTURE in tags and cell.cell_type == "code" and (found := LIVE.search(shown)):
             alt, png, _ = FIGURE.search(shown).groups()
-            data = {"image/png": png, "text/html": with_code(found[1], shown)}  # where no HTML is shown, the picture is
+            data = {"image/png": png, "text/html": with_code(found[1], shown)}  # the picture is a fallback
             told = {"image/png": {"alt": html.unescape(alt)}}
             cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=told)]
         return cell, resources
@@ -146,7 +146,7 @@ def _html(cell: NotebookNode) -> str:
 
 
 def _as_text(cell: NotebookNode) -> NotebookNode:
-    """A drawing cell as its figure, with the words for those who cannot see it and the caption; a live one stays."""
+    """Return a drawing cell as its figure, with alternative text and caption; a live one stays a cell."""
     shown = _html(cell)
     found = FIGURE.search(shown)
     if found is None or LIVE.search(shown):
@@ -161,7 +161,7 @@ def _as_text(cell: NotebookNode) -> NotebookNode:
 
 
 class MigrateCells(SaveCells):
-    """In the place of nbgrader's SaveCells, which refuses to add or remove a cell once anybody has been graded."""
+    """Replaces nbgrader's SaveCells, which refuses to add or remove a cell once anybody has been graded."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         told = resources["nbgrader"]
@@ -176,11 +176,11 @@ class MigrateCells(SaveCells):
 
 
 class ReleaseExporter(NotebookExporter):
-    """Made when a conversion begins; from then on a failure leaves the releases that were there."""
+    """Makes a conversion that fails leave the old releases as they were. It is created when a conversion begins."""
 
     def __init__(self, config: Config | None = None, **kwargs: Any) -> None:
         super().__init__(config=config, **kwargs)
-        # nbgrader removes the old release before it begins and once more when it fails, and asks nobody.
+        # nbgrader removes the old release before it begins and again when it fails, without asking.
         self.parent.convert_notebooks = _careful(self.parent, self.parent.convert_notebooks)
 
 
@@ -208,5 +208,5 @@ def _careful(converter: Any, convert: Callable[[], None]) -> Callable[[], None]:
 
 
 def _root(step: NbGraderPreprocessor) -> Path:
-    """The course folder: a step belongs to an exporter, and that to nbgrader's converter."""
+    """Return the course folder: a step's parent is an exporter, and that one's parent is nbgrader's converter."""
     return Path(step.parent.parent.coursedir.root)

@@ -1,4 +1,4 @@
-"""The student's notebooks, made from the solutions by nbgrader itself."""
+"""Makes the student's notebooks from the solutions, by nbgrader itself."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .course_map import START_PAGE, is_stale, unit_of_map, write_start_page
 from .insert_helpers import put_helpers
 from .keep_learner_work import NOTED, digests, keep_work, read_note, write_note
 
-#: Words between BEGIN or END and the end of a line -> the mark of a cell that may hold it, and nbgrader's name for it.
+#: Words after BEGIN or END, the metadata of a cell that may hold such a line, and nbgrader's name for that cell.
 MARKS = (("SOLUTION", "solution", "Autograded answer"), ("HIDDEN TESTS", "grade", "Autograder tests"))
 
 
 class ReleaseFailed(Expected):
-    """A solution notebook that nbgrader cannot turn into a release: one line."""
+    """Raised when nbgrader cannot turn a solution notebook into a release; the message is one line."""
 
 
 class _Reason(logging.Handler):
-    """Remembers the first exception that nbgrader met: it logs them, and raises one that says no more than that."""
+    """Remembers the first exception that nbgrader logs, because the one that it raises does not name the reason."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ def build_release(root: Path, unit: str, target: Path) -> None:
 
 
 def _refuse(root: Path, unit: str) -> None:
-    """What is to be mended in the instructor's questions, in words of ours. What nbgrader cannot read, it says."""
+    """Refuse what must be fixed in the instructor's questions, in words of ours. nbgrader says what it cannot read."""
     lone_notebook(root / "solutions" / unit)
     with contextlib.suppress(OSError, ValueError, RecursionError):
         solution = nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4)
@@ -83,11 +83,11 @@ def _refuse(root: Path, unit: str) -> None:
 
 
 def _doubts(path: Path) -> Iterator[str]:
-    """What is wrong with the marks of cells, as far as can be seen: nbgrader's own words name no cell."""
+    """Yield what seems wrong with the marks of cells, because nbgrader's own messages name no cell."""
     try:
         cells = nbformat.read(path, as_version=4).cells
     except Exception:
-        return  # nbgrader has said so
+        return  # nbgrader has reported it
     for cell in cells:
         marks = cell.metadata.get("nbgrader", {})
         for what, mark, name in MARKS:
@@ -101,8 +101,8 @@ def _doubts(path: Path) -> Iterator[str]:
 def release(root: Path, units: Sequence[str] = (), say: Callable[[str], object] = str) -> list[str]:
     """Make `notebooks/` from `solutions/` and return what changed: units, and the start page if no unit is named.
 
-    A release is built aside first: one that fails, or that the map of the course cannot read, leaves the old one as it
-    was. say: takes a line for each unit in which somebody has worked, with the place of the copy that is kept.
+    Each release is first built in a temporary folder: one that fails, or that the map of the course cannot read, leaves
+    the old one as it was. say: called with a line for each unit in which somebody has worked, with the copy's place.
     """
     changed = []
     with tempfile.TemporaryDirectory() as aside:
@@ -127,7 +127,7 @@ def release(root: Path, units: Sequence[str] = (), say: Callable[[str], object] 
 
 
 def out_of_step(root: Path, units: Sequence[str] = ()) -> list[str]:
-    """The files of `notebooks/` that differ from what `solutions/` would give."""
+    """Return the files of `notebooks/` that differ from what `solutions/` would give."""
     with tempfile.TemporaryDirectory() as aside:
         found = []
         for unit in units or _all(root):
@@ -150,7 +150,7 @@ def _all(root: Path) -> list[str]:
 
 
 def differences(root: Path, unit: str, built: Path) -> list[str]:
-    """Files of one unit that are not the same in `built` and in `notebooks/`, as paths from the course folder."""
+    """Return the files of one unit that differ between `built` and `notebooks/`, as paths from the course folder."""
     old, new = root / "notebooks" / unit, built / unit
     names = {
         path.relative_to(base)

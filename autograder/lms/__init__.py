@@ -1,1 +1,1 @@
-"""Learning-management systems: what they hand over, and the marks that go back to them."""
+"""Reads what learning-management systems export, and writes marks and feedback for them."""

@@ -1,6 +1,6 @@
-"""Submissions from a learning-management system: a zip file, or the folder it was unpacked to, into grading/submitted/.
+"""Collects submissions from a learning-management system's zip file, or its unpacked folder, into grading/submitted/.
 
-Of what each student handed in the one notebook of the unit is taken, and none that can be graded is lost for it.
+It takes each student's one notebook of the unit, and never replaces one that can be graded by one that cannot.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from .lms_files import (
     unpacked,
 )
 
-#: Notebooks of one student that are read to find the right one.
+#: How many of a student's notebooks are read to find the right one.
 NOTEBOOKS_CAP = 20
-#: Canvas puts the number of a file that is handed in again before the first dot of its name.
+#: Canvas puts the number of a resubmitted file before the first dot of its name.
 FIRST_DOT = re.compile(r"^([^.]*)-([0-9]{1,6})(?=\.)")
-#: Processor time to find the right one: a notebook of the largest size takes a few seconds.
+#: CPU time to find the right one: a notebook of the largest size takes a few seconds.
 SECONDS_FOR_ONE = 15.0
 
 
 class NotTaken(Exception):
-    """Why a student's hand-in was left where it is: one line."""
+    """Raised when a student's submission is not taken; the message is one line with the reason."""
 
 
 @dataclass
 class Collected:
-    """What became of the hand-ins, by students' IDs.
+    """Holds what became of the submissions, by students' IDs.
 
-    taken: the notebook is new or changed. unchanged: it was there already. replaced: one that differs was there.
-    problems: lines about what a person must see to. notes: lines about what was decided.
+    taken: the notebook is new or changed. unchanged: it was there already. replaced: a different one was there.
+    problems: lines about what a person must look at. notes: lines about what was decided.
     """
 
     taken: list[str] = field(default_factory=list)
@@ -114,9 +114,9 @@ def _is_a_test(sender: Sender, person: Person | None) -> bool:
 
 
 def _another(sender: Sender, person: Person) -> bool:
-    """Whether Moodle's file and worksheet name two people: the number may be that of a group, or of another assignment.
+    """Return whether Moodle's file and worksheet name two people; the number may be of a group or another assignment.
 
-    Before a name Moodle's older versions put that of the group. Canvas's number is one person's, whatever the name.
+    Moodle's older versions put the group's name before the student's. Canvas's number is always one person's.
     """
     called, name = _letters(sender.name), _letters(person.name)
     if sender.lasting or not called or not name:
@@ -134,7 +134,7 @@ def _two(sender: Sender) -> str:
 
 
 def _by_sender(source: Path, roster: Roster | None, result: Collected) -> dict[Sender, list[File]]:
-    """The files of each student. Raises NotUsable where nothing looks like a download of submissions."""
+    """Return the files of each student. Raises NotUsable if nothing looks like a download of submissions."""
     found: dict[Sender, list[File]] = {}
     files = list(files_in(source))
     plain = any(says_student_alone(file.name) for file in files if (file.is_notebook or file.is_zip))
@@ -174,7 +174,7 @@ def _no_id(sender: Sender, roster: Roster | None) -> str:
 
 @dataclass(frozen=True)
 class _Class:
-    """Who has handed in before: all IDs, by their form in composed letters; those of Canvas's numbers."""
+    """Holds who has handed in before: all IDs, by their form in composed letters; those of Canvas's numbers."""
 
     ids: Mapping[str, str] = field(default_factory=dict)
     by_number: Mapping[str, str] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class _Class:
 
 
 def _known(sender: Sender, roster: Roster | None, there: _Class) -> Sender:
-    """The sender with the ID under which this person's work is kept already, or else the best that is known."""
+    """Return the sender with the ID under which this person's work is already stored, or else the best one known."""
     person = roster.by_number(sender.number) if roster and sender.number else None
     kept = there.by_number.get(sender.number, "") if sender.lasting else ""
     if person is None:
@@ -203,7 +203,7 @@ def _known(sender: Sender, roster: Roster | None, there: _Class) -> Sender:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the notebooks of one unit go, what they are to be notebooks of, and who the system says there is."""
+    """Says where the notebooks of one unit go, which release they belong to, and who is in the roster."""
 
     root: Path
     unit: str
@@ -218,13 +218,13 @@ class _Place:
         return self.root / "grading" / "submitted" / student / self.unit / f"{self.unit}.ipynb"
 
     def fault(self, data: bytes, name: str) -> tuple[str, bool]:
-        """Why it cannot be graded, or "", and whether it is a whole notebook of something else."""
-        with undisturbed():  # cells are read by another process, which must be heard out
+        """Return why it cannot be graded, or "", and whether it is a whole notebook of something else."""
+        with undisturbed():  # another process reads the cells, and its message must not be interrupted
             return fault_of(data, name, self.unit, self.release)
 
 
 def _take(place: _Place, student: Sender, files: Sequence[File], result: Collected) -> None:
-    """Store one student's notebook. Raises NotTaken or Unreadable where what is there stays as it is."""
+    """Store one student's notebook. Raises NotTaken or Unreadable if the existing one stays as it is."""
 
     def chosen() -> tuple[File, bytes, str, bool]:
         file = _chosen(place, student, _notebooks(files, place.unit), result)
@@ -266,7 +266,7 @@ def _take(place: _Place, student: Sender, files: Sequence[File], result: Collect
 
 
 def _notebooks(files: Sequence[File], unit: str) -> list[File]:
-    """The student's notebooks; those in zip files where none lies outside. Raises NotTaken where there is none."""
+    """Return the student's notebooks, or those in zip files if there are no others. Raises NotTaken without any."""
     found = [file for file in files if file.is_notebook]
     if found:
         return found
@@ -280,7 +280,7 @@ def _notebooks(files: Sequence[File], unit: str) -> list[File]:
 
 
 def _chosen(place: _Place, student: Sender, files: Sequence[File], result: Collected) -> File:
-    """The one notebook; of several the one that its name or its content shows to be the unit's. Raises NotTaken."""
+    """Return the one notebook, or the only one whose name or content is that of the unit. Raises NotTaken."""
     if len(files) == 1:
         return files[0]
     named = [file for file in files if place.unit in file.last.casefold()]
@@ -298,7 +298,7 @@ def _chosen(place: _Place, student: Sender, files: Sequence[File], result: Colle
 
 
 def _attempts(files: Sequence[File]) -> list[File]:
-    """Files of one name but for the number that Canvas adds when a file is handed in again; the last first."""
+    """Return the files, the last first, if their names differ only in the number that Canvas adds to a resubmission."""
     names, numbers = set(), []
     for file in files:
         end = NOTEBOOK.search(file.own)
@@ -312,7 +312,7 @@ def _attempts(files: Sequence[File]) -> list[File]:
 
 
 def _last_good(place: _Place, student: Sender, attempts: Sequence[File], result: Collected) -> File:
-    """The last attempt that can be graded, or the last where none can. Says what was decided."""
+    """Return the last attempt that can be graded, or the last if none can, and note what was decided."""
     faults = []
     for file in attempts[:NOTEBOOKS_CAP]:
         try:
@@ -329,7 +329,7 @@ def _last_good(place: _Place, student: Sender, attempts: Sequence[File], result:
 
 
 def _said(place: _Place, student: Sender, file: File, result: Collected) -> Said:
-    """What the system itself says of when it came."""
+    """Return what the system itself says of when it came."""
     person = place.person(student)
     told = {"upload": file.upload, "packed": file.packed, "entry": file.entry}
     if student.lasting or person is None:
@@ -342,7 +342,7 @@ def _said(place: _Place, student: Sender, file: File, result: Collected) -> Said
 
 
 def _note(place: _Place, student: Sender, said: Said, result: Collected) -> None:
-    """Keep it. Raises NotTaken."""
+    """Store what the system said, and note who is late. Raises NotTaken."""
     folder = place.of(student.id).parent
     try:
         note(place.root, folder, said)
@@ -362,7 +362,7 @@ def _say_times(result: Collected) -> None:
 
 
 def _enter(config: Config, senders: list[Sender], result: Collected) -> None:
-    """Note in the gradebook which number and name belong to an ID: `autograder export` needs them."""
+    """Note in the gradebook which number and name belong to an ID, because `autograder export` needs them."""
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
@@ -370,7 +370,7 @@ def _enter(config: Config, senders: list[Sender], result: Collected) -> None:
     with Gradebook(course.db_url, course.course_id) as gradebook:
         for sender in senders:
             called = sender.name.replace('"', "”")  # as in: James "Jim" Anderson
-            name = called if is_plain_text(called) else ""  # nbgrader's pages show it as it is
+            name = called if is_plain_text(called) else ""  # nbgrader's pages show it unescaped
             if name != called:
                 result.problems.append(f"{sender.id}: the name in the roster holds markup; not entered as a name")
             first, _, last = name.rpartition(" ")

@@ -1,6 +1,6 @@
-"""The marks in nbgrader's gradebook as a CSV file that Canvas or Moodle takes.
+"""Writes the marks in nbgrader's gradebook as a CSV file that Canvas or Moodle takes.
 
-The marks are those that count: with what was changed by hand, and less the penalties for coming late.
+These are the marks that count: with changes by hand, and minus the late penalties.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ONE_OF_THEM = (
 
 #: Unit -> mark.
 Marks = dict[str, float]
-#: A row of the roster, or one made up where there is none, with the marks that belong to it.
+#: A row of the roster, or one made up if there is no roster, with its marks.
 Marked = tuple[Person, Marks]
 
 
 @dataclass(frozen=True)
 class Student:
-    """One student of the gradebook."""
+    """Holds one student of the gradebook."""
 
     id: str
     first_name: str = ""
@@ -47,7 +47,7 @@ class Student:
 
 
 def students(root: Path, units: Sequence[str] = ()) -> list[Student]:
-    """All students who have a mark in one of the units (none named: in any). Raises NotUsable where nobody has."""
+    """Return all students with a mark in one of the units (none named: in any). Raises NotUsable if nobody has one."""
     check_gradebook(root)
     known = units or Course(root).units()
     marks: dict[str, Marks] = defaultdict(dict)
@@ -62,9 +62,9 @@ def students(root: Path, units: Sequence[str] = ()) -> list[Student]:
 
 
 def refusals(root: Path, units: Sequence[str], waiting: Sequence[HandedIn]) -> list[str]:
-    """Why these marks should not leave the house yet: a line with the remedy for each reason.
+    """Return a line with the remedy for each reason why these marks are not final yet.
 
-    waiting: what was handed in and is not judged or recorded as it stands.
+    waiting: submissions whose current version is not judged or recorded.
     """
     course, marks = Course(root), read_marks(root)
     wanted = {place: found for place, found in marks.items() if not units or place[0] in units}
@@ -72,7 +72,7 @@ def refusals(root: Path, units: Sequence[str], waiting: Sequence[HandedIn]) -> l
     otherwise = by_another_rule(root, rule_digest(load_config(root))) & wanted.keys()
     for unit in sorted({unit for unit, _ in otherwise} - {item.unit for item in waiting}):
         lines.append(f"{unit}: the marks were made by another rule for late work; run `autograder grade {unit}`")
-    graded = {unit for unit, _ in wanted}  # of the others nothing is exported
+    graded = {unit for unit, _ in wanted}  # nothing of the others is exported
     for unit, number in Counter(item.unit for item in waiting if item.unit in graded).items():
         remedy = f"run `autograder grade {unit}`"
         are = "notebook is" if number == 1 else "notebooks are"
@@ -101,7 +101,7 @@ def refusals(root: Path, units: Sequence[str], waiting: Sequence[HandedIn]) -> l
 
 @dataclass
 class Table:
-    """What is to be written. rows: the header first. students: how many have marks in it.
+    """Holds what to write. rows: the header first. students: how many have marks in it.
 
     problems: a line for each student whose marks are not in it. notes: lines about what the system will make of it.
     """
@@ -120,7 +120,7 @@ def table(
     roster: Roster | None,
     zeros: bool = False,
 ) -> Table:
-    """The marks in the form of one system; `points` are those of each unit in all. Raises NotUsable.
+    """Return the marks in the form of one system; `points` are the total points of each unit. Raises NotUsable.
 
     zeros: whether those in the roster who handed in nothing have a row, with 0 for each unit.
     """
@@ -139,7 +139,7 @@ def table(
             nothing = dict.fromkeys(units, 0.0)
             everybody = [person for person in roster.people if not person.is_a_test]
             unmarked = [person for person in everybody if person.cell("Grade").strip() in ("", "-")]
-            marked = {**{id(person): nothing for person in unmarked}, **marked}  # a grade of the system's own stays
+            marked = {**{id(person): nothing for person in unmarked}, **marked}  # the system's own grades stay
             people = [(person, {**nothing, **marked[id(person)]}) for person in everybody if id(person) in marked]
         if kind == "moodle" and roster.has("Identifier", "Grade"):
             filled = sum(unit in marks for _, marks in people for unit in units)
@@ -160,7 +160,7 @@ def table(
 
 
 def _unmatched(found: Sequence[Student], heads: Sequence[str]) -> str:
-    """What Canvas cannot tell from a table that was made without its own list."""
+    """Say what Canvas cannot match in a table that was made without Canvas's own list."""
     unknown = [student.id for student in found if not student.number]
     names, more = ", ".join(unknown[:3]), f" and {len(unknown) - 3} more" if unknown[3:] else ""
     people = f"{names}{more} by login alone, if these are logins, and " if unknown else ""
@@ -180,12 +180,12 @@ def _moodle(student: Student) -> Person:
 
 
 def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> list[Marked]:
-    """The roster's rows that have marks, in its order. One person's work may have been kept under several IDs."""
+    """Return the roster's rows that have marks, in its order. One person's work may be stored under several IDs."""
     by_number, by_id, by_name = defaultdict(set), defaultdict(set), defaultdict(set)
     for row, person in enumerate(roster.people):
         if person.is_a_test:
             continue
-        if person.cell("ID"):  # Moodle's number is one of an assignment, and another student's in the next.
+        if person.cell("ID"):  # Moodle's number is another student's in the next assignment.
             by_number[person.number].add(row)
         for name in person.ids():
             by_id[name].add(row)
@@ -203,7 +203,7 @@ def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> l
         rows = sure[student.id] or alike - taken
         if len(rows) == 1:
             kept[next(iter(rows))].append(student)
-        elif alike & taken:  # not merged: anybody can call themselves by another's name
+        elif alike & taken:  # not merged, because anybody can use another's name
             who = roster.people[min(alike & taken)]
             line = f"{student.id}: named like {who.name or who.id}, who has other work; not exported. {ONE_OF_THEM}"
             problems.append(line)
@@ -223,7 +223,7 @@ def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> l
 
 
 def _merged(students: Sequence[Student]) -> tuple[Marks, list[str]]:
-    """The marks of one person, and the units of which there are different ones."""
+    """Return the marks of one person, and the units with different marks."""
     marks: Marks = {}
     clashes = []
     for student in students:
@@ -234,7 +234,7 @@ def _merged(students: Sequence[Student]) -> tuple[Marks, list[str]]:
 
 
 def _assignment(unit: str, roster: Roster | None) -> str:
-    """The roster's own column of a unit, such as "03_masking (4711)", where it has one. Raises NotUsable."""
+    """Return the roster's own column of a unit, such as "03_masking (4711)", or else the unit. Raises NotUsable."""
     found = [column for column in roster.columns if unit.casefold() in column.casefold()] if roster else []
     exact = [column for column in found if re.fullmatch(rf"{re.escape(unit)}(?: \([0-9]+\))?", column, re.IGNORECASE)]
     if len(exact or found) > 1:
@@ -244,7 +244,7 @@ def _assignment(unit: str, roster: Roster | None) -> str:
 
 
 def _worksheet(people: Sequence[Marked], units: Sequence[str], points: Marks, roster: Roster) -> list[list[str]]:
-    """Moodle's grading worksheet of one assignment, as it came, with our grades in it, scaled to Moodle's maximum."""
+    """Return Moodle's grading worksheet of one assignment with our grades filled in, scaled to Moodle's maximum."""
     if not roster.has("Maximum grade"):
         remedy = "download it again from Moodle, or take the column Grade out of a list that is none"
         raise NotUsable(f"{roster.path}: a grading worksheet without the column Maximum Grade; {remedy}")
@@ -257,7 +257,7 @@ def _worksheet(people: Sequence[Marked], units: Sequence[str], points: Marks, ro
         row = [person.cell(column) for column in roster.columns]
         if unit in marks:
             try:
-                cell = person.cell("Maximum grade")  # in the last place a comma is a point, before it nothing
+                cell = person.cell("Maximum grade")  # the last comma or point marks the decimals
                 most = float(re.sub(r"[.,](?=.*[.,])", "", cell).replace(",", "."))
             except ValueError:
                 most = points[unit]
@@ -269,8 +269,8 @@ def _worksheet(people: Sequence[Marked], units: Sequence[str], points: Marks, ro
 
 
 def write(rows: Sequence[Sequence[str]], path: Path) -> None:
-    """Write a CSV file, whole or not at all; no cell of it is a formula. Raises NotUsable."""
-    # The blanks at the start are Canvas's mark of its own row.
+    """Write a CSV file, whole or not at all, with no cell that is a formula. Raises NotUsable."""
+    # Canvas marks its own row with these blanks at the start.
     safe = ([cell if cell.startswith("    Points") else spreadsheet_safe(cell) for cell in row] for row in rows)
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -1,12 +1,12 @@
-"""What a learning-management system hands over: the download of submissions, and its list of students.
+"""Reads what a learning-management system exports: the download of submissions, and its list of students.
 
-The list is a CSV file. Systems and their versions differ in capitals, as in "Maximum Grade": no name of a column minds
-them.
+The list is a CSV file. Systems and their versions differ in capitals, as in "Maximum Grade", so the names of columns
+are compared without regard to case.
 
 Canvas names a file `lovelaceada_4711_90210_03_masking.ipynb`; Moodle puts it into a folder that is named
-`Ada Lovelace_4711_assignsubmission_file_`. Any other archive is read as STUDENT/…/notebook. Nothing is unpacked by the
-names in it, and everything has a limit. The first part of a name that carries a name and a number is the system's own:
-all that follows is the student's choice. Systems write / between parts, so a backslash is a letter of a student's.
+`Ada Lovelace_4711_assignsubmission_file_`. Any other archive is read as STUDENT/…/notebook. No file is unpacked to a
+path that the archive names, and everything has a limit. The first part of a path that has a name and a number is
+the system's own; the student chose all that follows. Systems write / between parts, so a backslash is the student's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..safe_text import BLANKS, composed, decoded, delimiter_of
 
 #: Columns whose text may serve as a student's ID in this course, the best first.
 ID_COLUMNS = ("SIS Login ID", "SIS User ID", "Integration ID", "Username", "ID number", "Email address", "Email")
-#: Columns that hold the system's own number of a student, or of a student's place in one assignment.
+#: Columns with the system's own number of a student, or of a student in one assignment.
 NUMBER_COLUMNS = ("ID", "Identifier")
 NAME_COLUMNS = ("Student", "Full name")
 FIRST, LAST = ("First name",), ("Last name", "Surname")
@@ -43,15 +43,15 @@ LATE = re.compile(r"[0-9] \w+ late")
 #: As in "Submitted for grading - Extension granted until: Friday, 6 March 2026, 5:00 PM".
 EXTENDED = re.compile(r"Extension granted until: (.+?)(?: - |$)")
 ROWS_CAP = 100_000
-#: Of a folder's name; file systems take 255.
+#: Most bytes of a folder's name; file systems take 255.
 NAME_BYTES = 200
 NO_PART_OF_AN_ID = re.compile(rf"(?:[^\w.@+-]|[{''.join(sorted(BLANKS))}])+")
 
 
 def plain_id(text: str) -> str:
-    """Text as the name of a student's folder: letters, digits and . @ + - _; empty where nothing is left.
+    """Return text as the name of a student's folder: letters, digits and . @ + - _; empty if nothing is left.
 
-    What it gives is a student's ID as `text.is_student_id` takes it.
+    The result is a student's ID that `safe_text.is_student_id` accepts.
     """
     letters = unicodedata.normalize("NFC", text).strip().casefold()
     short = NO_PART_OF_AN_ID.sub("-", letters).strip("-.").lstrip(".@+-")[:80]
@@ -60,7 +60,7 @@ def plain_id(text: str) -> str:
 
 @dataclass(frozen=True)
 class Person:
-    """One row: the cells by their column, whose name is in small letters."""
+    """Holds one row: the cells by the name of their column in lower case."""
 
     cells: dict[str, str]
 
@@ -72,9 +72,9 @@ class Person:
 
     @property
     def number(self) -> str:
-        """The system's own number, such as 4711; of "Participant 4711" and "Teilnehmer/in4711" too.
+        """Return the system's own number, such as 4711, also from "Participant 4711" and "Teilnehmer/in4711".
 
-        "4711.0" is what programs make of it that take the column for measurements.
+        Programs that take the column for measurements write "4711.0".
         """
         cell = self.first_of(NUMBER_COLUMNS)
         found = re.fullmatch(r"[^0-9]*([0-9]+)(?:\.0)?", cell)
@@ -82,7 +82,7 @@ class Person:
 
     @property
     def name(self) -> str:
-        """First name, then last name."""
+        """Return the first name, then the last name."""
         full = self.first_of(NAME_COLUMNS)
         if not full:
             full = f"{self.first_of(FIRST)} {self.first_of(LAST)}".strip()
@@ -91,43 +91,43 @@ class Person:
 
     @property
     def id(self) -> str:
-        """What the student is called in grading/submitted/."""
+        """Return the student's ID, which names the folder in grading/submitted/."""
         return plain_id(self.first_of(ID_COLUMNS)) or plain_id(self.name) or self.number
 
     @property
     def is_a_test(self) -> bool:
-        """Whether this is the Test Student of Canvas, who has a digest in the place of a login."""
+        """Return whether this is the Test Student of Canvas, who has a digest instead of a login."""
         return self.name == "Test Student" or re.fullmatch(r"[0-9a-f]{40}", self.cell("SIS Login ID")) is not None
 
     @property
     def extended(self) -> str:
-        """Until when Moodle's worksheet gives more time, in Moodle's words; empty where it gives none."""
+        """Return the extended deadline from Moodle's worksheet, in Moodle's words; empty if there is none."""
         found = EXTENDED.search(self.cell(STATUS))
         return found[1] if found else ""
 
     @property
     def late(self) -> bool:
-        """Whether Moodle's worksheet says that what was handed in came late."""
+        """Return whether Moodle's worksheet says that the submission came late."""
         return LATE.search(self.cell(STATUS)) is not None
 
     @property
     def handed_in(self) -> str:
-        """When Moodle's worksheet says that it came, in Moodle's words; empty where it does not say."""
+        """Return when the submission came, in the words of Moodle's worksheet; empty if it doesn't say."""
         return self.cell(HANDED_IN).strip().strip("-")
 
     def ids(self) -> list[str]:
-        """What the system calls the student, as IDs, the best first."""
+        """Return what the system calls the student, as IDs, the best first."""
         return [name for name in dict.fromkeys(plain_id(self.cell(name)) for name in ID_COLUMNS) if name]
 
     def known_as(self) -> set[str]:
-        """Further IDs under which the student's work may have been kept. Who can choose a name can choose another's."""
+        """Return all IDs under which the student's work may be stored. Anybody can choose another's name."""
         names = {*self.ids(), plain_id(self.name)}
         return {name for name in names | {name.partition("@")[0] for name in names} if name}
 
 
 @dataclass(frozen=True)
 class Roster:
-    """A table of students. translated: whether it is Moodle's worksheet with titles in another language."""
+    """Holds a table of students. translated: whether it is Moodle's worksheet with titles in another language."""
 
     path: Path
     columns: list[str]
@@ -168,9 +168,9 @@ def read_roster(path: Path) -> Roster:
 
 
 def _by_structure(rows: list[list[str]]) -> dict[int, str]:
-    """Place -> title of the columns that tell students in Moodle's worksheet where its titles are in another language.
+    """Return place -> title of the columns that identify students in a Moodle worksheet in another language.
 
-    Each row begins with a word and a number; the name follows, unless names are hidden, and then there is no address.
+    Each row begins with a word and a number. The name follows, unless names are hidden; then there is no address.
     """
     head, people = [column.strip().casefold() for column in rows[0]] if rows else [], [row for row in rows[1:] if row]
     told = {name.casefold() for name in (*ID_COLUMNS, *NAME_COLUMNS, *FIRST, *LAST, "Identifier")}
@@ -186,11 +186,11 @@ def _by_structure(rows: list[list[str]]) -> dict[int, str]:
 
 
 def _is_heading(person: Person) -> bool:
-    """Canvas has rows of its own below the header, such as "Points Possible"."""
+    """Return whether this is one of Canvas's own rows below the header, such as "Points Possible"."""
     return person.first_of(NAME_COLUMNS).startswith("Points Possible") or not person.id
 
 
-#: Both systems write no _ into a name, so that no text is of both forms.
+#: Neither system writes _ into a name, so no text has both forms.
 CANVAS = re.compile(
     r"(?!LATE_)(?P<name>[^_]*[^_0-9][^_]*)_(?P<late>LATE_)?(?P<number>[0-9]+)_"
     r"(?:(?P<upload>[0-9]+)_(?P<file>.+)|(?:text|link)\.html)",
@@ -199,7 +199,7 @@ CANVAS = re.compile(
 MOODLE = re.compile(
     r"(?P<name>[^_]+)_(?P<number>[0-9]+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.*))?", re.DOTALL
 )
-#: Names that say no student, and why not, with the remedy. Systems write them where no folder stands before them.
+#: Names that identify no student -> why not, with the remedy. Systems write them at the top level.
 NOBODY = {
     re.compile(
         r"(?:LATE_)?anon_[0-9A-Za-z]+_(?:[0-9]+_.+|(?:text|link)\.html)", re.DOTALL
@@ -208,24 +208,24 @@ NOBODY = {
         r"[^_]+_assignsubmission_(?:file|onlinetext)(?:_.*)?", re.DOTALL
     ): "a hand-in of a group, and Moodle does not say whose; copy it to grading/submitted/STUDENT/UNIT of each member",
 }
-#: As Canvas once wrote it: without a name.
+#: Canvas's older form, without a name.
 NUMBERS = re.compile(r"(?P<name>)(?P<late>LATE_)?(?P<number>[0-9]+)_(?P<upload>[0-9]+)_(?P<file>.+)", re.DOTALL)
 ENTRIES_CAP = 50_000
-#: Ways of packing that zipfile unpacks by the piece. Others it unpacks at once, and a kilobyte may hold gigabytes.
+#: Compression types that zipfile unpacks in pieces. It unpacks others at once, and a kilobyte may hold gigabytes.
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-#: The mark of an entry whose name is in UTF-8.
+#: The flag of an entry whose name is in UTF-8.
 UTF_8 = 0x800
-#: What stands before each name in the list at the end of a zip file.
+#: The bytes that begin each entry of the list at the end of a zip file.
 LISTED = b"PK\1\2"
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Who handed a file in, as far as its name says.
+    """Says who handed a file in, as far as its name tells.
 
-    lasting: whether the number is the student's own; Moodle's is another one in the next assignment.
-    called: what the student is called there, letter by letter: of two who are not called the same none is the other.
-    nobody: why the name says no student, with the remedy, where that is so.
+    lasting: whether the number is always the student's; Moodle's is different in the next assignment.
+    called: the student's name there, letter by letter: two senders with different names are different people.
+    nobody: why the name identifies no student, with the remedy; "" if it does identify one.
     """
 
     id: str
@@ -238,9 +238,9 @@ class Sender:
 
 @dataclass(frozen=True)
 class File:
-    """One file of the download: its name, with / between its parts, and what reads it or raises Unreadable.
+    """Describes one file of the download: its name, with / between its parts, and what reads it or raises Unreadable.
 
-    packed: when it was put into the download, or written to the folder, by the clock there; "" where that is not known.
+    packed: when it was put into the download, or written to the folder, by the clock there; "" if that is not known.
     """
 
     name: str
@@ -253,25 +253,25 @@ class File:
 
     @property
     def late(self) -> bool:
-        """Whether Canvas has marked it as late, in its own part of the name."""
+        """Return whether Canvas has marked it as late, in its own part of the name."""
         found = _system(PurePosixPath(self.name).parts)
         return found is not None and bool(found.groupdict().get("late"))
 
     @property
     def upload(self) -> int:
-        """Canvas's number of what was handed in: what is handed in later has a higher one. 0 where there is none."""
+        """Return Canvas's number of the submission, which is higher for a later one; 0 if there is none."""
         found = _system(PurePosixPath(self.name).parts)
         return int((found.groupdict().get("upload") if found else None) or 0)
 
     @property
     def entry(self) -> str:
-        """The part of its name that is the system's own; "" where there is none."""
+        """Return the part of its name that is the system's own; "" if there is none."""
         found = _system(PurePosixPath(self.name).parts)
         return found[0] if found else ""
 
     @property
     def own(self) -> str:
-        """What the student called the file, as far as the system's part of its name can be told."""
+        """Return what the student called the file, as far as the system's part of its name can be recognised."""
         found = _system([self.last])
         return (found.groupdict().get("file") or "") if found else self.last
 
@@ -285,7 +285,7 @@ class File:
 
 
 def files_in(source: Path) -> Iterator[File]:
-    """Each file of a folder or zip file. The path to it is trusted, links and all; what lies below it is not."""
+    """Yield each file of a folder or zip file. The path to it is trusted, with its links, but nothing below it is."""
     source = Path(os.path.realpath(source))
     if source.is_dir():
         for path in sorted(_below(source)):
@@ -311,7 +311,7 @@ def files_in(source: Path) -> Iterator[File]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """All below a folder but folders, however deep; links are not followed, and what is closed is passed over."""
+    """Yield all files below a folder, at any depth; follow no links, and skip folders that cannot be read."""
     waiting = [str(folder)]
     while waiting:
         with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
@@ -323,16 +323,16 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _entries(source: Path | io.BytesIO, name: str = "", packed: str | None = None) -> Iterator[File]:
-    """Each file in a zip file; `name` is that of a zip file within another, and stands before the names in it.
+    """Yield each file in a zip file; `name` is that of a zip file within another, and prefixes the names in it.
 
-    packed: when that was put into the download: what stands in it is by the student's clock.
-    The archive stays open for as long as one of its files may be read: to open it takes as long as it has entries.
+    packed: when that was put into the download, because the times in it are by the student's clock.
+    The archive stays open as long as one of its files may be read, because opening it takes time for each entry.
     """
     archive = zipfile.ZipFile(source)
     entries = archive.infolist()
     if len(entries) > ENTRIES_CAP:
         raise Unreadable(f"{name or source}: {len(entries)} entries are more than {ENTRIES_CAP}")
-    # Some programs write a backslash between the parts of a name; in a download it is a letter of a student's else.
+    # Some programs write a backslash between the parts of a name; in a system's download, the student wrote it.
     theirs = bool(name) or not any("/" in entry.filename for entry in entries)
     for entry in entries:
         called = _name_of(entry)
@@ -345,7 +345,7 @@ def _entries(source: Path | io.BytesIO, name: str = "", packed: str | None = Non
 
 
 def _name_of(entry: zipfile.ZipInfo) -> str:
-    """The name of an entry. Some programs, Apple's among them, write UTF-8 and don't say so."""
+    """Return the name of an entry. Some programs, Apple's among them, write UTF-8 and don't say so."""
     try:
         return entry.filename if entry.flag_bits & UTF_8 else entry.filename.encode("cp437").decode()
     except UnicodeError:
@@ -365,17 +365,17 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> 
     data = io.BytesIO()
     try:
         with archive.open(entry) as file:
-            shutil.copyfileobj(file, data)  # piece by piece, or all of it would be held twice
-    except Exception as error:  # a damaged, encrypted or oddly packed entry costs its student alone
+            shutil.copyfileobj(file, data)  # in pieces, so that memory doesn't hold it twice
+    except Exception as error:  # a damaged, encrypted or oddly packed entry costs only its student
         raise Unreadable(f"{name}: cannot be unpacked ({error}); ask for it again") from None
     return data.getvalue()
 
 
 def sender_of(name: str, plain: bool = False) -> Sender | None:
-    """Who handed the file in. The end of a name is the student's own choice: what the system put first decides.
+    """Return who handed the file in. The student chooses the end of its name, so what the system put first decides.
 
-    plain: other hand-ins lie in a folder that only says STUDENT. All that stands below such a one is that student's
-    choice; elsewhere a folder may have been put around the system's names.
+    plain: whether other submissions are in folders named only STUDENT. Everything below such a folder is that student's
+    choice; otherwise, a folder may have been put around the system's names.
     """
     *folders, last = PurePosixPath(composed(name)).parts
     found = _system(folders[:1] if plain and folders else [*folders, last])
@@ -396,20 +396,20 @@ def says_student_alone(name: str) -> bool:
 
 
 def _system(parts: Sequence[str]) -> re.Match[str] | None:
-    """The first part of a path in which a learning-management system says who it was, or leaves that out."""
+    """Match the first part of a path in which a system names the sender, or leaves the name out."""
     forms = (*NOBODY, CANVAS, MOODLE, *((NUMBERS,) if len(parts) == 1 else ()))
     matches = (form.fullmatch(part) for part in parts for form in forms)
     return next((match for match in matches if match), None)
 
 
 def unpacked(file: File, unit: str) -> list[File]:
-    """The files in a student's zip file. A zip file among them stays shut."""
+    """Return the files in a student's zip file; a zip file among them is not opened."""
     try:
         data = file.read()
-        if data.count(LISTED) > ENTRIES_CAP:  # to read so long a list takes seconds
+        if data.count(LISTED) > ENTRIES_CAP:  # reading so long a list takes seconds
             raise Unreadable(f"{file.name}: has more than {ENTRIES_CAP} entries; ask for {unit}.ipynb")
         return list(_entries(io.BytesIO(data), file.name, file.packed))
     except Unreadable:
         raise
-    except Exception as error:  # what a stranger's zip file can be is not ours to list
+    except Exception as error:  # a stranger's zip file can raise anything
         raise Unreadable(f"{file.name}: cannot be unpacked ({error}); ask for {unit}.ipynb") from None

@@ -1,8 +1,8 @@
-"""Feedback pages in the form in which Canvas or Moodle takes them back, or for a mail merge.
+"""Packs feedback pages in the form in which Canvas or Moodle takes them back, or for a mail merge.
 
-Canvas takes a zip file of files that are named as in its own download (*Upload Submissions*): it reads the student's
-number and that of the upload from each name (instructure/canvas-lms, `infer_comment_context_from_filename` in
-app/models/abstract_assignment.rb) and shows each page as a file of a comment, under the name of the student's own file.
+Canvas takes a zip file of files that are named as in its own download (*Upload Submissions*). It reads the numbers of
+the student and of the upload from each name (instructure/canvas-lms, `infer_comment_context_from_filename` in
+app/models/abstract_assignment.rb), and attaches each page to a comment under the name of the student's own file.
 Moodle takes a zip file whose folders are named as in its download (*Upload multiple feedback files in a zip*;
 moodle/moodle, mod/assign/feedback/file/importziplib.php).
 """
@@ -28,7 +28,7 @@ COMMENTS = "Feedback comments"
 
 @dataclass
 class SentBack:
-    """What was written. paths: the files, or the folder. count: pages. missing: lines about those without one."""
+    """Describes what was written. paths: the files, or the folder. count: pages. missing: lines about the rest."""
 
     paths: list[Path]
     count: int = 0
@@ -38,7 +38,7 @@ class SentBack:
 def send_back(
     root: Path, unit: str, form: str, students: Sequence[str], roster: Roster | None = None, out: Path | None = None
 ) -> SentBack:
-    """Pack one unit's feedback pages for these students. Raises NotUsable where there is nothing to pack.
+    """Pack one unit's feedback pages for these students. Raises NotUsable if there is nothing to pack.
 
     roster: Moodle's grading worksheet, whose comments are filled in. out: where to write; default: grading/report/.
     """
@@ -74,7 +74,7 @@ def send_back(
 
 
 def _entry(root: Path, unit: str, form: str, student: str) -> str:
-    """The page's name in the zip file, as the system's own download named the student's file; "" where none did."""
+    """Return the page's name in the zip file, from the system's name for the student's file; "" if it has none."""
     said = read_said(root / "grading" / "submitted" / student / unit)
     if said is None or said.by.casefold() != form or not said.entry:
         return ""
@@ -97,7 +97,7 @@ def _pack(target: Path, pages: Sequence[tuple[str, Path]]) -> None:
 
 
 def _mail(root: Path, unit: str, folder: Path, pages: dict[str, tuple[str, Path]], marks: dict) -> Path:
-    """Copy the pages into a folder, with the table that a mail merge reads; returns the table."""
+    """Copy the pages into a folder, with a table for a mail merge; return the table's path."""
     folder.mkdir(parents=True, exist_ok=True)
     names, rows = read_names(root), [["Email", "First name", "Last name", "ID", "Unit", "Score", "Points", "File"]]
     for student, (name, page) in pages.items():
@@ -111,7 +111,7 @@ def _mail(root: Path, unit: str, folder: Path, pages: dict[str, tuple[str, Path]
 
 
 def _with_comments(root: Path, unit: str, roster: Roster, marks: dict[str, Marks | None]) -> list[list[str]]:
-    """Moodle's worksheet as it came, with a comment in each empty cell of a student who has a page."""
+    """Return Moodle's worksheet with a comment in each empty cell of a student who has a page."""
     if not roster.has("Identifier", COMMENTS):
         remedy = f"turn on the feedback type {COMMENTS} in the assignment, and download the grading worksheet again"
         raise NotUsable(f"{roster.path}: has no column {COMMENTS}; {remedy}")

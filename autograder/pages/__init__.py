@@ -1,1 +1,1 @@
-"""What people read: feedback pages, the report, its chart. They read data, never the judge."""
+"""Makes what people read: feedback pages, the report and its charts. The pages use data and never call the judge."""

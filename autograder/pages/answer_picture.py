@@ -1,4 +1,4 @@
-"""A small picture of the first case that fails, and the same in words."""
+"""Draws a small picture of the first case that fails, and describes it in words."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from markupsafe import Markup, escape
 from ..records import Where
 from ..safe_text import begun, counted
 
-#: Places that are named one by one, at most.
+#: Most places that are named one by one.
 NAMED = 4
 OFF = "xn~"
 
 
 def in_words(found: Where) -> str:
-    """One to four sentences."""
+    """Describe the picture in a few sentences."""
     if found.shape != found.asked:
         sentences = [_of_shapes(found)]
     elif any("~" in row for row in found.marks):
@@ -35,7 +35,7 @@ def in_words(found: Where) -> str:
 
 
 def _places(noun: str, numbers: Collection[int]) -> str:
-    """ "row 2", "rows 2 and 4", "5 rows"."""
+    """Return words such as "row 2", "rows 2 and 4" or "5 rows"."""
     if len(numbers) > NAMED:
         return f"{len(numbers)} {noun}s"
     *most, last = map(str, sorted(numbers))
@@ -52,7 +52,7 @@ def _of_shapes(found: Where) -> str:
 
 
 def _of_rows(found: Where) -> str:
-    """Where no more is told than which rows differ."""
+    """Describe a case of which the student learns only which rows differ."""
     off = {found.start[0] + row for row, marks in enumerate(found.marks) if "~" in marks}
     if len(found.shape) == 1:
         return "some entries differ"
@@ -100,9 +100,9 @@ def _tuple(numbers: Sequence[int]) -> str:
     return f"({', '.join(map(str, numbers))}{',' if len(numbers) == 1 else ''})"
 
 
-#: Rows and columns, and letters of a number, beyond which nothing is drawn.
+#: Most rows and columns, and most letters of a number, that are drawn.
 MOST, LONGEST = 12, 8
-#: What a mark says: its class on the page, its sign, the words for it.
+#: Mark -> its class on the page, its sign and its words.
 MARKS = {
     "=": ("same", "✓", "right"),
     "x": ("off", "✗", "differs"),
@@ -113,12 +113,12 @@ MARKS = {
     ".": ("open", "", ""),
     " ": ("", "", ""),
 }
-#: Least width of a cell, and by how much a letter adds to it; its height; room for the numbers of rows and columns.
+#: Least width of a cell, width that a letter adds, height, and margins for the numbers of rows and of columns.
 NARROW, LETTER, HIGH, LEFT, TOP = 26, 7, 26, 26, 20
 
 
 def picture(found: Where | None) -> Markup:
-    """The picture as HTML, from what a verdict says; empty where it says nothing that can be drawn."""
+    """Return the picture as HTML, from a verdict's data; empty if there is nothing to draw."""
     if found is None or not _is_whole(found):
         return Markup("")
     place = f"{', '.join(found.at)} of {found.name}" if found.at else found.name
@@ -133,7 +133,7 @@ def picture(found: Where | None) -> Markup:
 
 
 def _is_whole(found: Where) -> bool:
-    """Whether all parts have the form and the bounds that they are to have."""
+    """Return whether all parts are well-formed and within their bounds."""
     rows, columns = len(found.marks), len(found.marks[0]) if found.marks else 0
     texts = (found.case, found.name, *found.at, *found.marks, *(entry for row in found.own for entry in row))
     numbers = (*found.shape, *found.asked, *found.start)
@@ -151,12 +151,12 @@ def _is_whole(found: Where) -> bool:
 
 
 def _by_rows(found: Where) -> bool:
-    """Whether no more is said than which rows differ."""
+    """Return whether the student learns only which rows differ."""
     return any("~" in marks for marks in found.marks)
 
 
 def _numbers(found: Where) -> str:
-    """The student's numbers; those that differ have a corner."""
+    """Draw the student's numbers; those that differ have a corner."""
     letters = [row[: len(own)] for row, own in zip(found.marks, found.own, strict=False)]
     if _by_rows(found):
         letters = ["=" * len(row) for row in letters]
@@ -173,7 +173,7 @@ def _numbers(found: Where) -> str:
 
 
 def _signs(found: Where) -> str:
-    """The marks: a sign for each entry, or one for a row where no more is said."""
+    """Draw the marks: a sign for each entry, or one for each row if no more is known."""
     letters = [marks[0] for marks in found.marks] if _by_rows(found) else found.marks
     texts = [
         _text(row, NARROW, [MARKS[letter][1] if MARKS[letter][0] == name else "" for letter in marks], name)
@@ -184,7 +184,7 @@ def _signs(found: Where) -> str:
 
 
 def _text(row: int, wide: int, words: Sequence[str], name: str = "") -> str:
-    """Words in the middle of the cells of a row; nothing where all are empty."""
+    """Put words in the middle of the cells of a row; return nothing if all are empty."""
     pieces = "".join(
         f'<tspan x="{LEFT + wide * column + wide // 2}">{escape(word)}</tspan>'
         for column, word in enumerate(words)
@@ -202,7 +202,7 @@ def _svg(found: Where, marks: Sequence[str], wide: int, label: str, inside: str)
 
 
 def _cells(marks: Sequence[str], wide: int) -> str:
-    """One shape for all cells of a kind."""
+    """Draw all cells of a kind as one shape."""
     shapes: dict[str, list[str]] = {}
     for row, letters in enumerate(marks):
         for column, letter in enumerate(letters):
@@ -213,7 +213,7 @@ def _cells(marks: Sequence[str], wide: int) -> str:
 
 
 def _axes(found: Where, marks: Sequence[str], wide: int) -> str:
-    """The numbers of rows and columns; a vector has no rows, and one mark for a row no column."""
+    """Draw the numbers of rows and columns: no rows for a vector, and no columns if each row has one mark."""
     width = max(map(len, marks))
     columns = "".join(
         f'<tspan x="{LEFT + wide * column + wide // 2}">{found.start[1] + column}</tspan>' for column in range(width)

@@ -1,4 +1,4 @@
-"""The report's charts: right answers by exercise, how the class went on, and the class as a map of its mistakes."""
+"""Draws the report's charts: right answers by exercise, the class's progress, and a heat map of its mistakes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ WORDS = {
     "missing": "missing",
     "waiting": "waiting to be marked",
 }
-#: Heights of a row and its bar, and widths: of what stands left of a bar, of a bar, of what stands right of it.
+#: Heights of a row and its bar, and widths of the text to the left of a bar, of a bar, and of the text to its right.
 ROW, BAR, BAR_LEFT, BAR_WIDTH, BAR_RIGHT = 24, 18, 250, 560, 40
 
 
 def chart(summary: Summary) -> str:
-    """An SVG image with a text alternative; it takes its colours from the page."""
+    """Return an SVG image with a text alternative, which takes its colours from the page."""
     parts: list[str] = []
     top = 34
     for unit in summary.units:
@@ -77,7 +77,7 @@ def _legend(summary: Summary) -> str:
 
 
 def chart_in_words(summary: Summary) -> str:
-    """What is to be seen in the chart, without its numbers: those stand in the tables."""
+    """Describe the chart, but leave all its numbers to the tables."""
     shares = [
         (exercise.counts["right"] / exercise.handed_in, exercise.function)
         for unit in summary.units
@@ -93,29 +93,29 @@ def chart_in_words(summary: Summary) -> str:
     )
 
 
-#: Runs that are drawn at most: the last ones.
+#: Most runs that are drawn: the last ones.
 MOST = 60
-#: Labels nearer to each other than this share no height.
+#: Labels that are closer than this get different heights.
 NEAR = 24
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 260, 46, 70, 14, 34
 
 
 @dataclass(frozen=True)
 class Line:
-    """The points of one unit, or of "all": when, and the share."""
+    """Holds the points of one unit, or of "all": the time and the share of right answers."""
 
     name: str
     points: tuple[tuple[datetime, float], ...]
 
     @property
     def label(self) -> str:
-        """A unit of the course by its number."""
+        """Return the number of a unit of the course; otherwise the name."""
         number = self.name.partition("_")[0]
         return str(int(number)) if number.isdecimal() else self.name
 
 
 def lines(runs: Sequence[PointInTime]) -> list[Line]:
-    """All answers together first, then unit by unit. A run that graded some units leaves the others as they were."""
+    """Return a line for all answers, then one per unit. A run that graded some units leaves the others as they were."""
     stand: dict[str, tuple[int, int]] = {}
     found: dict[str, list[tuple[datetime, float]]] = {"all": []}
     runs = _with_answers(runs)
@@ -129,7 +129,7 @@ def lines(runs: Sequence[PointInTime]) -> list[Line]:
         total = sum(answers for answers, _ in stand.values())
         if total:
             found["all"].append((run.time, sum(right for _, right in stand.values()) / total))
-    if len(found) == 2:  # of one unit alone, both would be the same line
+    if len(found) == 2:  # with only one unit, both lines would be the same
         found.pop("all")
     return [Line(name, tuple(points)) for name, points in found.items() if points]
 
@@ -139,7 +139,7 @@ def _with_answers(runs: Sequence[PointInTime]) -> list[PointInTime]:
 
 
 def runs_in_words(runs: Sequence[PointInTime]) -> str:
-    """What the drawing shows; where there is none, why not."""
+    """Describe the drawing, or say why there is none."""
     told = _with_answers(runs)
     if not told:
         return "No run has noted yet how many answers were right: the next `autograder grade` does."
@@ -154,7 +154,7 @@ def runs_in_words(runs: Sequence[PointInTime]) -> str:
 
 
 def days_in_words(days: Sequence[PointInTime]) -> str:
-    """The same of what was handed in from day to day; nothing where fewer than two days are known."""
+    """Describe what was handed in from day to day; return nothing if fewer than two days are known."""
     found = [line.points for line in lines(days)]
     if not found or len(found[0]) < 2:
         return ""
@@ -164,7 +164,7 @@ def days_in_words(days: Sequence[PointInTime]) -> str:
 
 
 def timeline(moments: Sequence[PointInTime], words: str) -> str:
-    """An SVG image, which `words` stand for; nothing where fewer than two moments have numbers."""
+    """Return an SVG image with `words` as its text alternative; nothing if fewer than two times have numbers."""
     drawn = lines(moments)
     times = [time for line in drawn for time, _ in line.points]
     if not drawn or len(set(times)) < 2:
@@ -192,7 +192,7 @@ def timeline(moments: Sequence[PointInTime], words: str) -> str:
 
 
 def _apart(x: float, y: float, taken: Sequence[tuple[float, float]]) -> float:
-    """A height at or below `y` where no label before it lies."""
+    """Return a height at or below `y` where no earlier label is."""
     while any(abs(x - left) < NEAR and abs(y - height) < 12 for left, height in taken):
         y += 2
     return y
@@ -215,9 +215,9 @@ def _day(time: datetime, year: bool = True) -> str:
     return f"{time.day} {time:%B %Y}" if year else f"{time.day} {time:%b}"
 
 
-#: What an answer came to -> the sign of its cell where no mistake of a name is told.
+#: Outcome of an answer -> the sign of its cell if no mistake is named.
 SIGNS = {"right": "✓", "partly": "◐", "wrong": "?", "missing": "·", "waiting": "…"}
-#: The same for what ended otherwise.
+#: The same for answers that didn't end normally.
 ENDED = {"crashed": "!", "timeout": "∞", "forbidden": "✗"}
 MEANINGS = (
     ("✓", "right", "right"),
@@ -233,17 +233,17 @@ MEANINGS = (
 
 
 def letter(place: int) -> str:
-    """The sign of a mistake: its place among those of its exercise, the most common first."""
+    """Return the sign of a mistake, which is its rank among those of its exercise, the most common first."""
     return ascii_lowercase[min(place, len(ascii_lowercase) - 1)]
 
 
 def place_of(unit: int, exercise: int) -> str:
-    """The `id` under which the page has the mistakes of an exercise, from the places of both in the summary."""
+    """Return the `id` of an exercise's mistakes on the page, from both places in the summary."""
     return f"mistakes-{unit + 1}-{exercise + 1}"
 
 
 def heat_map(summary: Summary) -> str:
-    """The table as HTML; what comes from a student is escaped. Whoever earned the largest share comes first."""
+    """Return the table as HTML, with students' text escaped. Whoever earned the largest share comes first."""
     rows = [dict(unit.rows) for unit in summary.units]
     letters = [[_letters(exercise) for exercise in unit.exercises] for unit in summary.units]
     earned = {student: _share(summary, student) for student in summary.students}
@@ -264,7 +264,7 @@ def _letters(exercise: ExerciseSummary) -> dict[str, str]:
 
 
 def _share(summary: Summary, student: str) -> float:
-    """Of the points of the units that a student handed in."""
+    """Return a student's share of the points of the units that this student handed in."""
     units = [unit for unit in summary.units if student in unit.scores]
     points = sum(unit.points for unit in units)
     return sum(unit.scores[student] for unit in units) / points if points else 0.0
@@ -300,7 +300,7 @@ def _head(summary: Summary) -> str:
 
 
 def _short(name: str) -> str:
-    """A unit by its number, which is as wide as one exercise; another assignment by its name."""
+    """Return a unit's number, which is as wide as one exercise, or another assignment's name."""
     number = name.partition("_")[0]
     return f"Unit {int(number)}" if number.isdecimal() else name
 

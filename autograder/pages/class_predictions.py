@@ -1,4 +1,4 @@
-"""What the class believed before it measured: its predictions beside what is true, as a page and as data."""
+"""Compares the class's predictions with what is true, as a page and as data."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..reading.read_submission import SIZE_CAP, read
 from ..records import Graded, Unreadable
 from .html_rendering import template
 
-#: Where a guess at a number lies.
+#: Ranges of a guessed number, relative to the true one.
 LESS, NEAR, MORE = "less than half of it", "from half of it to twice", "more than twice"
 
 
 @dataclass(frozen=True)
 class Share:
-    """An answer, or a range of numbers, and how many gave it."""
+    """Holds an answer, or a range of numbers, and how many gave it."""
 
     words: str
     count: int
@@ -29,7 +29,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Belief:
-    """One prediction: who guessed what. unclear: guesses that are none. silent: notebooks that say nothing."""
+    """Holds one prediction with its guesses. unclear: number of invalid guesses. silent: notebooks without a guess."""
 
     unit: str
     asked: Asked
@@ -49,7 +49,7 @@ class Belief:
 
     @property
     def truth(self) -> str:
-        """What was measured, in words."""
+        """Return what was measured, in words."""
         if self.asked.truth is None:
             return "not known here"
         if isinstance(self.asked.truth, str):
@@ -58,7 +58,7 @@ class Belief:
 
     @property
     def middle(self) -> str:
-        """The median of guesses at a number."""
+        """Return the median of the guessed numbers."""
         numbers = [guess for guess in self.guesses if isinstance(guess, float)]
         return f"{median(numbers):.4g}" if numbers else ""
 
@@ -75,10 +75,10 @@ class Belief:
 
 
 def beliefs(root: Path, graded: Sequence[Graded]) -> list[Belief]:
-    """The predictions of all notebooks that were graded and can be read, in the order of the course.
+    """Return the predictions of all notebooks that were graded and can be read, in the order of the course.
 
-    A larger file is left out: no mark hangs on this, and the report has no process of its own for what may take
-    gigabytes of memory.
+    Files larger than SIZE_CAP are left out: no mark depends on this, and the report reads them in its own process,
+    where they could take gigabytes of memory.
     """
     course, found = Course(root), []
     for unit in dict.fromkeys(item.unit for item in graded):
@@ -93,7 +93,7 @@ def beliefs(root: Path, graded: Sequence[Graded]) -> list[Belief]:
 
 
 def page(found: Sequence[Belief]) -> str:
-    """The page's HTML: it needs no network and runs nothing."""
+    """Return the page's HTML, which needs no network and runs nothing."""
     return template("beliefs_page.html").render(
         units=[(unit, [each for each in found if each.unit == unit]) for unit in dict.fromkeys(e.unit for e in found)]
     )
@@ -108,7 +108,7 @@ def _guesses(root: Path, item: Graded, asked: Sequence[Asked]) -> dict[str, Gues
 
 
 def _range(guess: Guess, truth: Guess | None) -> str:
-    """Where a number lies beside the true one; where that is not above 0, whether it is less, the same or more."""
+    """Return the range of a guessed number, or whether it is less, the same or more if the true one is not above 0."""
     if not isinstance(guess, float) or not isinstance(truth, float):
         return ""
     low, high = (truth / 2, truth * 2) if truth > 0 else (truth, truth)

@@ -1,4 +1,4 @@
-"""What a class's verdicts come to: the numbers behind the report page, and how hard each exercise was."""
+"""Summarises a class's verdicts: the numbers on the report page, and how hard each exercise was."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..reading.tamper_flags import odd_things
 from ..records import FIRST_SEEN, Graded, Verdict
 from ..safe_text import printable
 
-#: Students below whom a correlation says nothing.
+#: Fewest students for whom a correlation says anything.
 FEWEST = 10
 #: A discrimination below this is worth a look.
 LOW = 0.1
@@ -24,10 +24,10 @@ TOO_FEW, ALIKE = "too few", "no variance"
 
 @dataclass(frozen=True)
 class Item:
-    """One exercise, by those who handed in its unit and wait for no mark of it.
+    """Describes one exercise, for those who handed in its unit and wait for no mark of it.
 
     right: the share whose answer is right. points: the mean share of the points. discrimination: the point-biserial
-    correlation of being right with the points of the unit's other exercises; None where `why` says why there is none.
+    correlation of being right with the points of the unit's other exercises; None if `why` says why there is none.
     """
 
     unit: str
@@ -47,7 +47,7 @@ class Item:
 
 
 def items(summary: Summary) -> list[Item]:
-    """All exercises that count, in the order of the course."""
+    """Return all exercises that count, in the order of the course."""
     return [item for unit in summary.units for item in _of_unit(unit)]
 
 
@@ -69,7 +69,7 @@ def _of_unit(unit: UnitSummary) -> list[Item]:
 
 
 def _discrimination(solved: Sequence[float], rest: Sequence[float]) -> tuple[float | None, str]:
-    """With one of two values on one side, the point-biserial correlation is Pearson's."""
+    """Return the point-biserial correlation, which is Pearson's with two values on one side, or why there is none."""
     if len(solved) < FEWEST:
         return None, TOO_FEW
     if len(set(solved)) < 2 or len({round(score, 6) for score in rest}) < 2:
@@ -77,15 +77,15 @@ def _discrimination(solved: Sequence[float], rest: Sequence[float]) -> tuple[flo
     return correlation(solved, rest), ""
 
 
-#: What an answer can come to, the best first.
+#: Outcomes of an answer, the best first.
 OUTCOMES = ("right", "partly", "wrong", "missing", "waiting")
-#: How many mistakes are the most common ones.
+#: How many of the most common mistakes are shown.
 TOP = 5
 NOT_RECOGNISED = "not recognised"
 
 
 def outcome(verdict: Verdict) -> str:
-    """One of OUTCOMES: a crash, a loop without an end and a forbidden call count as wrong."""
+    """Return one of OUTCOMES: a crash, an endless loop and a forbidden call count as wrong."""
     if verdict.verdict in ("missing", "waiting"):
         return verdict.verdict
     if verdict.by_hand or verdict.verdict == "right":
@@ -95,7 +95,7 @@ def outcome(verdict: Verdict) -> str:
 
 @dataclass(frozen=True)
 class MistakeSummary:
-    """One mistake of one exercise: who made it, of how many that answered, and what they are told."""
+    """Describes one mistake of one exercise: who made it, how many answered, and the advice they got."""
 
     unit: str
     function: str
@@ -110,7 +110,7 @@ class MistakeSummary:
 
     @property
     def title(self) -> str:
-        """What people read for its name."""
+        """Return the mistake's name as people read it."""
         if self.name == NOT_RECOGNISED:
             return self.name
         return title_of_mistake(self.name, self.function, self.unit)
@@ -118,9 +118,9 @@ class MistakeSummary:
 
 @dataclass(frozen=True)
 class ExerciseSummary:
-    """One exercise: how many answers came to what, of those who handed in the unit's notebook.
+    """Counts the outcomes of one exercise, for those who handed in the unit's notebook.
 
-    mistakes: the most frequent first; what has no name comes last, under NOT_RECOGNISED.
+    mistakes: the most frequent first; those without a name come last, under NOT_RECOGNISED.
     """
 
     function: str
@@ -148,9 +148,9 @@ class ExerciseSummary:
 
 @dataclass(frozen=True)
 class UnitSummary:
-    """One unit: its exercises, and for each student who handed it in a row, and what it comes to, lateness included.
+    """Describes one unit: its exercises, and the verdicts and the final score of each student who handed it in.
 
-    penalties: what lateness costs, of those whom it costs something.
+    penalties: the late penalties of those who have one.
     """
 
     name: str
@@ -178,7 +178,7 @@ class UnitSummary:
 
 @dataclass(frozen=True)
 class Remark:
-    """Something about one student's work that a person should know; `about` is a function or ""."""
+    """Holds a remark about one student's work that a person should know; `about` is a function or ""."""
 
     student: str
     unit: str
@@ -188,7 +188,7 @@ class Remark:
 
 @dataclass
 class Summary:
-    """The whole class."""
+    """Summarises the whole class."""
 
     units: list[UnitSummary] = field(default_factory=list)
     unsolved: list[tuple[str, str]] = field(default_factory=list)
@@ -204,7 +204,7 @@ class Summary:
 
     @property
     def most_common(self) -> list[MistakeSummary]:
-        """The mistakes with a name that most students made, over all units."""
+        """Return the named mistakes that most students made, over all units."""
         named = [
             mistake
             for unit in self.units
@@ -216,7 +216,7 @@ class Summary:
 
 
 def summarise(root: Path, graded: Sequence[Graded]) -> Summary:
-    """The numbers of a class folder; what was handed in is looked at once more, for what was changed in it."""
+    """Return the summary of a class folder; submissions are read once more to find what was changed in them."""
     result = Summary()
     course = Course(root)
     for name in dict.fromkeys(item.unit for item in graded):
@@ -259,7 +259,7 @@ def _remark(result: Summary, root: Path, course: Course, item: Graded) -> None:
 
 
 def _mistakes(found: Sequence[tuple[str, Verdict]]) -> list[MistakeSummary]:
-    """The mistakes in one exercise's verdicts, each with its student."""
+    """Return the mistakes in one exercise's verdicts, each with its students."""
     made: dict[str, list[tuple[str, Verdict]]] = defaultdict(list)
     for student, verdict in found:
         if verdict.mistake is not None:
@@ -282,7 +282,7 @@ def _mistakes(found: Sequence[tuple[str, Verdict]]) -> list[MistakeSummary]:
 
 
 def _advice(verdicts: Sequence[Verdict]) -> str:
-    """The exercise's own sentence about a mistake; else the words that its students were told most often."""
+    """Return the exercise's own advice on a mistake, or else the words that its students got most often."""
     function, unit = verdicts[0].function, verdicts[0].unit
     for mistake in find_exercise(function, unit).mistakes if is_exercise(function, unit) else ():
         if mistake.slug == verdicts[0].mistake:

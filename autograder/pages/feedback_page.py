@@ -1,7 +1,7 @@
-"""The feedback page of one student: what to do next at the top, then the notebook, with each verdict above its test.
+"""Makes one student's feedback page: what to do next at the top, then the notebook with each verdict above its test.
 
-Most of a page is our own prose and the same for the whole class: it is rendered once per text rather than once per
-student. What a student contributes is code and plain text. The page escapes both, and runs and fetches nothing.
+Most of a page is our own prose, which is the same for the whole class, so it is rendered once per text instead of once
+per student. A student contributes code and plain text. The page escapes both, and runs and fetches nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..safe_text import visible
 from .answer_picture import picture
 from .html_rendering import coloured, rendered, template, with_code
 
-#: Texts that are kept rendered, and the letters of the longest: many times our own, and little memory.
+#: How many rendered texts are kept, and the length of the longest: many times our own, and little memory.
 TEXTS_KEPT, LONGEST_KEPT = 2_048, 8_000
-#: nbgrader's own comment on an answer cell that is as it was handed out.
+#: nbgrader's own comment on an unchanged answer cell.
 NO_RESPONSE = "No response."
-#: How an answer went -> a sign and words for it, so that it is not told by colour alone.
+#: Outcome of an answer -> a sign and words, so that the page doesn't rely on colour.
 WORDS = {
     "right": ("✓", "right"),
     "partly": ("◐", "partly right"),
@@ -42,9 +42,9 @@ WORDS = {
 
 @dataclass(frozen=True)
 class ShownMark:
-    """One graded cell: `score` is what counts, by hand where somebody changed it; `comment` the cell that has one.
+    """Describes one graded cell: `score` is what counts, with changes by hand; `comment` is the cell that has one.
 
-    picture: of the first case that fails, where there is one.
+    picture: of the first case that fails, if there is one.
     """
 
     place: str
@@ -68,7 +68,7 @@ class ShownMark:
 
 
 class FeedbackPages:
-    """Makes pages, and keeps what it has rendered."""
+    """Makes pages, and keeps the texts that it has rendered."""
 
     def __init__(self) -> None:
         self._template = template("feedback_page.html")
@@ -77,9 +77,9 @@ class FeedbackPages:
     def page(
         self, notebook: NotebookNode, grades: dict[str, Any], graded: Graded, who: str = "", date: str = ""
     ) -> str:
-        """The page's HTML.
+        """Return the page's HTML.
 
-        notebook: with nbgrader's scores and comments in the cells' metadata. grades: its score, max_score and
+        notebook: has nbgrader's scores and comments in the cells' metadata. grades: nbgrader's score, max_score and
             late_penalty. graded: the verdicts. who: the student's name and ID. date: when the page is made.
         """
         verdicts, cells = {verdict.cell: verdict for verdict in graded.verdicts}, notebook.cells
@@ -115,7 +115,7 @@ def _told(cell: NotebookNode) -> dict[str, Any]:
 
 
 def _words(cell: NotebookNode) -> str | None:
-    """A student's own prose, to be shown as it was typed and never as Markdown; None for ours."""
+    """Return a student's own prose, which is shown as it was typed and never as Markdown; None for ours."""
     if cell.cell_type != "markdown" or not (_told(cell).get("solution") or cell.get("id", "").startswith("extra-")):
         return None
     text = unquoted(cell.source)
@@ -156,13 +156,13 @@ def _marks(notebook: NotebookNode, verdicts: Mapping[str, Verdict]) -> Iterator[
 
 
 def _judged(verdict: Verdict) -> tuple[str, str, str]:
-    """How an answer went, all the words about it, and those that are shown first."""
+    """Return the outcome of an answer, all the words about it, and those that are shown first."""
     advice = " ".join(filter(None, (verdict.raised, verdict.advice))) or verdict.message
     return verdict.verdict, verdict.message, "" if verdict.verdict == "right" else advice
 
 
 def _marked_by_hand(told: dict[str, Any], score: float, points: float, comment: str) -> ShownMark:
-    """What only a person can mark: no program has said anything about it."""
+    """Describe a cell that only a person can mark."""
     if told.get("waits"):
         outcome, words = "waiting", "Waits for your instructor."
     elif told.get("marked"):

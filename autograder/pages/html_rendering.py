@@ -1,4 +1,4 @@
-"""What pages are made with: templates that escape everything, and prose and code as HTML, with formulas as MathML."""
+"""Renders prose and code as HTML, with formulas as MathML, and loads templates that escape everything."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 
 def template(name: str) -> jinja2.Template:
-    """A template of this folder; it knows `style`, the page's CSS, and `emblem`, the course's mark."""
+    """Return a template of this folder, with `style`, the page's CSS, and `emblem`, the course's mark."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     on_paper = "".join(f"--{colour}:{light};" for colour, (light, _) in appearance.colours().items())
     paper = f"@media print{{:root{{color-scheme:light;--on-bright:var(--ink);{on_paper}}}}}\n"
@@ -35,7 +35,7 @@ BETWEEN_TICKS = re.compile(r"`([^`]+)`")
 
 
 def with_code(text: str) -> Markup:
-    """The text as HTML. It may hold a student's words; a backtick without a second one stays as it is."""
+    """Return text as HTML, with code between backticks. It may hold a student's words; a single backtick stays."""
     pieces = BETWEEN_TICKS.split(text)
     code = Markup("<code>{}</code>")
     return Markup("").join(
@@ -43,9 +43,9 @@ def with_code(text: str) -> Markup:
     )
 
 
-#: A formula within HTML that stands in the prose, which Markdown passes over.
+#: A formula within HTML in the prose, which Markdown skips.
 IN_HTML = re.compile(r"\$([^$<>]+)\$")
-#: What our notebooks use and latex2mathml does not know -> the same in words that it does.
+#: TeX in our notebooks that latex2mathml does not know -> the same in TeX that it does.
 UNKNOWN = (
     (r"\\arg\b", r"\\operatorname{arg}"),
     (r"\{aligned\}", "{align*}"),
@@ -55,13 +55,13 @@ UNKNOWN = (
 
 
 def rendered(source: str) -> str:
-    """Markdown of ours, or of an instructor's, as HTML: what stands there as HTML stays HTML."""
+    """Return Markdown of ours, or of an instructor's, as HTML; HTML in it stays HTML."""
     return MarkdownWithMath(renderer=_Renderer(escape=False, exclude_anchor_links=True)).render(source)
 
 
 @functools.lru_cache(2_048)
 def mathml(tex: str, display: str = "inline") -> str:
-    """A formula as MathML; as readable TeX where it cannot be read, or what reads it is not installed."""
+    """Return a formula as MathML, or as readable TeX if it cannot be read or latex2mathml is not installed."""
     try:
         from latex2mathml.converter import convert
 
@@ -73,7 +73,7 @@ def mathml(tex: str, display: str = "inline") -> str:
 
 
 def _scrolling(formula: str) -> str:
-    """A formula on a line of its own, which the keyboard can scroll where it is wider than the page."""
+    """Let the keyboard scroll a formula on a line of its own that is wider than the page."""
     return formula.replace('display="block"', 'display="block" tabindex="0"', 1)
 
 
@@ -88,17 +88,17 @@ class _Renderer(IPythonRenderer):
         return _scrolling(mathml(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block"))
 
     def image(self, text: str, url: str, title: str | None = None) -> str:
-        # A picture that the notebook carries does not come along: its words, for those it cannot reach, do.
+        # A picture attached to the notebook is not on the page, but its alternative text is.
         if url.startswith("attachment:"):
             return f"<em>{escape(unescape(text))}</em>"
         return super().image(text, url, title)
 
     def table(self, text: str) -> str:
-        # A wide one scrolls by itself, with the keyboard too, and leaves the page as wide as the window.
+        # A wide table scrolls by itself, also by keyboard, so that the page stays as wide as the window.
         return f'<div class="wide" role="group" aria-label="A table" tabindex="0"><table>\n{text}</table></div>\n'
 
     def table_cell(self, text: str, align: str | None = None, head: bool = False) -> str:
-        kind = "th" if head and text.strip() else "td"  # a heading without words is none
+        kind = "th" if head and text.strip() else "td"  # an empty heading is an ordinary cell
         style = f' style="text-align:{align}"' if align else ""
         return f"<{kind}{style}>{text}</{kind}>\n"
 
@@ -126,7 +126,7 @@ CLASSES = {"comment": "c", "string": "s", "number": "m", "keyword": "k", "consta
 
 
 def coloured(source: str) -> str:
-    """The code as escaped HTML with a class for each token that has a colour; letters that cannot be seen spelt out."""
+    """Return code as escaped HTML with a class for each coloured token; letters that cannot be seen are spelt out."""
     text, parts, end = visible(source), [], 0
     for token in TOKEN.finditer(text):
         kind = _kind(token)

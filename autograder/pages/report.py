@@ -1,4 +1,4 @@
-"""The class at a glance: tables for a terminal, one page that runs nothing, and two tables for other programs."""
+"""Makes the class report: tables for a terminal, a page that runs nothing, and two tables for other programs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from .class_predictions import Belief
 from .class_summary import FEWEST, LOW, NOT_RECOGNISED, Summary, items, outcome
 from .html_rendering import template, with_code
 
-#: Columns of text that no table of ours needs.
+#: More columns of text than any table of ours needs.
 WIDEST = 10_000
 SIGNS = {"right": "✓", "wrong": "0", "missing": "·", "crashed": "!", "timeout": "∞", "forbidden": "✗", "waiting": "?"}
-#: Rows of mistakes that `grade` prints: `report` has them all.
+#: How many mistakes `grade` prints; `report` has them all.
 MOST = 8
 
 
 def score_table(graded: Sequence[Graded], unit: str, numbered: bool = False) -> Table:
-    """One row per student, one column per exercise: the score, or a sign where nothing was earned.
+    """Return a table with a row per student and a column per exercise: the score, or a sign if nothing was earned.
 
-    numbered: exercises by their number, for a narrow terminal.
+    numbered: name exercises by their number, for a narrow terminal.
     """
     rows = [item for item in graded if item.unit == unit]
     table = Table(title=unit, title_justify="left", caption=_caption(rows))
@@ -63,12 +63,12 @@ def _caption(rows: Sequence[Graded]) -> str:
 
 
 def _numbers(item: Graded) -> list[str]:
-    """The numbers that the exercises have in their notebook, as in 3.7."""
+    """Return the numbers of the exercises in their notebook, such as 3.7."""
     return [f"{int(item.unit.partition('_')[0])}.{place}" for place in range(1, len(item.verdicts) + 1)]
 
 
 def mark_of(verdict: Verdict) -> str:
-    """What stands in a table: the score, or a sign for nothing or everything; marks by hand have a star."""
+    """Return an entry of a table: the score, or a sign for nothing or everything; marks by hand have a star."""
     if verdict.by_hand:
         return f"{verdict.score:g}*"
     if verdict.verdict == "right":
@@ -77,7 +77,7 @@ def mark_of(verdict: Verdict) -> str:
 
 
 def mistakes(graded: Sequence[Graded]) -> list[dict[str, Any]]:
-    """Named mistakes with how many made them, by exercise in the order of the course, the most frequent first."""
+    """Return named mistakes and how many made them, by exercise in the order of the course, the most frequent first."""
     order = list(dict.fromkeys((item.unit, verdict.function) for item in graded for verdict in item.verdicts))
     found = Counter(
         (item.unit, verdict.function, verdict.mistake)
@@ -95,7 +95,7 @@ def mistakes(graded: Sequence[Graded]) -> list[dict[str, Any]]:
 
 
 def print_report(graded: Sequence[Graded], console: Console | None = None, most: int | None = None) -> None:
-    """Print one table per unit, then the mistakes, the most common first; `most` is how many of them at most."""
+    """Print one table per unit, then at most `most` mistakes, the most common first."""
     console = console or Console()
     for unit in dict.fromkeys(item.unit for item in graded):
         table = score_table(graded, unit)
@@ -120,7 +120,7 @@ def print_report(graded: Sequence[Graded], console: Console | None = None, most:
 
 
 def _by_title(graded: Sequence[Graded]) -> list[tuple[tuple[str, str, str], tuple[int, int]]]:
-    """((unit, function, title), (how many made it, of how many)), the most common first."""
+    """Return ((unit, function, title), (how many made it, of how many)), the most common first."""
     found: dict[tuple[str, str, str], tuple[int, int]] = {}
     for entry in mistakes(graded):
         unit, function = entry["unit"], entry["function"]
@@ -130,7 +130,7 @@ def _by_title(graded: Sequence[Graded]) -> list[tuple[tuple[str, str, str], tupl
 
 
 def _print_whole(console: Console, table: Table) -> None:
-    """Print a table without cutting a number: a pipe is as wide as it needs, and a terminal breaks the lines."""
+    """Print a table without cutting a number: a pipe gets the width that it needs, and a terminal breaks the lines."""
     before = console.width
     least = console.measure(table, options=console.options.update(max_width=WIDEST)).minimum
     console.width = max(before, least if console.is_terminal else _width(console, table))
@@ -143,7 +143,7 @@ def _width(console: Console, table: Table) -> int:
 
 
 def problem_lines(graded: Sequence[Graded]) -> list[str]:
-    """What could not be read, and what of ours failed: one line each."""
+    """Return one line for each submission that could not be read, and for each internal error."""
     return [
         f"{printable(item.student)}: {printable(line)}"
         for item in graded
@@ -170,9 +170,9 @@ def write_report(
     runs: Sequence[PointInTime] = (),
     days: Sequence[PointInTime] = (),
 ) -> list[Path]:
-    """Write the pages and the tables into `folder`. Raises NotUsable where they cannot be written.
+    """Write the pages and the tables into `folder`. Raises NotUsable if they cannot be written.
 
-    runs: how the class stood after each grading run. days: what was handed in on each day of which it is known.
+    runs: how many answers were right after each grading run. days: the same for what was handed in on each known day.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def write_report(
 def page(
     summary: Summary, folder: Path, root: Path, runs: Sequence[PointInTime] = (), days: Sequence[PointInTime] = ()
 ) -> str:
-    """The page's HTML. Everything that comes from a student is escaped."""
+    """Return the page's HTML. Everything that comes from a student is escaped."""
     verdicts = [verdict for unit in summary.units for _, row in unit.rows for verdict in row.values()]
     remarks = [
         ("Forbidden calls", summary.forbidden, "Nobody used what an exercise forbids."),
@@ -230,12 +230,12 @@ def page(
 
 
 def mark(verdict: Verdict | None) -> str:
-    """What stands in the table: the score, or a sign where nothing was earned; empty where there is no verdict."""
+    """Return an entry of the page's table, as `mark_of` does; empty if there is no verdict."""
     return "" if verdict is None else mark_of(verdict)
 
 
 def _links(summary: Summary, folder: Path, root: Path) -> dict[tuple[str, str], str]:
-    """(unit, student) -> the feedback page, as seen from `folder`."""
+    """Return (unit, student) -> the feedback page, relative to `folder`."""
     found = {}
     for unit in summary.units:
         for student, _ in unit.rows:
@@ -246,7 +246,7 @@ def _links(summary: Summary, folder: Path, root: Path) -> dict[tuple[str, str], 
 
 
 def score_rows(summary: Summary) -> list[list[str]]:
-    """Student by exercise: the score, or nothing where the unit was not handed in; and what lateness costs."""
+    """Return the scores, student by exercise, empty if the unit was not handed in, and the late penalties."""
     head = ["student"]
     for unit in summary.units:
         head += [f"{unit.name} {exercise.function} /{exercise.points:g}" for exercise in unit.exercises]
@@ -265,7 +265,7 @@ def score_rows(summary: Summary) -> list[list[str]]:
 
 
 def mistake_rows(summary: Summary) -> list[list[str]]:
-    """One row per mistake of an exercise, and one for those that have no name."""
+    """Return one row per mistake of an exercise, and one for those that have no name."""
     rows = [["unit", "exercise", "mistake", "students", "answers", "advice"]]
     for unit in summary.units:
         for exercise in unit.exercises:
