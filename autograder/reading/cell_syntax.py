@@ -129,7 +129,7 @@ def definitions(source: str) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _defined(source: str) -> tuple[str, ...]:
-    """Return the same from a cache, because every function is looked up in every cell. Raises Unread, uncached."""
+    """Return the same, cached because each function is looked up in each cell. Raises Unread, which isn't cached."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return tuple(node.name for node in read(source) if isinstance(node, kinds))
 

@@ -42,7 +42,7 @@ def receive_frame(
     header_cap: int = HEADER_CAP,
     payload_cap: int = PAYLOAD_CAP,
 ) -> tuple[dict[str, Any], bytes]:
-    """Receive one frame before `deadline` (a `time.monotonic()` reading; None waits for ever).
+    """Receive one frame before `deadline` (a `time.monotonic()` reading; None waits forever).
 
     Raises BadFrame, FrameTimeout or Closed.
     """

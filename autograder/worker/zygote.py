@@ -191,7 +191,7 @@ def watch(
     lifeline: socket.socket,
     work: Callable[[socket.socket], None],
 ) -> None:
-    """Start the student's process and supervise it until it ends, the host hangs up, or a limit is exceeded."""
+    """Start the student's process and supervise it until it ends, the lifeline closes, or a limit is exceeded."""
     student = os.fork()
     if student == 0:
         status = 1
