@@ -1,1 +1,1 @@
-"""Notebooks of strangers and of the course, read with care and never run."""
+"""Reads the course's notebooks and untrusted submissions without running them."""

@@ -1,4 +1,4 @@
-"""The roles of a release's cells, and which version of the exercises a notebook was made for."""
+"""Finds the role of each cell in a student's file, and the version of the exercises that a notebook was made for."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ..records import TESTS, Expected
 from .read_assignment import EXCLUDED_TAG, questions_of
 from .read_submission import Cell
 
-#: What a cell of a student's file is. "extra" has no name; the others are named by their `grade_id`, "ours" by its id.
+#: Roles of a cell in a student's file: "extra" has no name, "ours" has the cell's id, the others have a `grade_id`.
 ANSWER, WORDS, TASK, OURS, EXTRA = "answer", "words", "task", "ours", "extra"
 Role = tuple[str, str]
 
 
 @dataclass
 class OurCells:
-    """The cells of a release.
+    """Holds the cells of a release.
 
-    answers: code answers -> what they were handed out as; words: those in Markdown; tasks: the tasks.
+    answers, words, tasks: `grade_id` -> source in the release, of answers in code, answers in Markdown, and tasks.
     code: the id of every other code cell -> its source. tests: the ids of test cells among them -> their `grade_id`.
     own_tests: the `grade_id` of tests that are no exercise of the course. by_hand: answers that a person marks.
     """
@@ -47,7 +47,7 @@ class OurCells:
     _said: dict[tuple[str, str], Role] = field(default_factory=dict)
 
     def role(self, cell: Cell) -> Role:
-        """What a cell of a student's file is, by its mark, then its id, then its text."""
+        """Return the role of a cell in a student's file, found by its `grade_id`, then its id, then its text."""
         found = self._marked.get(cell.grade_id or "")
         if found is None:
             found = self._placed.get(cell.identity or "")
@@ -56,18 +56,18 @@ class OurCells:
                 and cell.grade_id is not None
                 and not (found[0] in (OURS, WORDS, TASK) or found[1] in self.by_hand)
             ):
-                found = None  # an answer to a function of another name; what a person marks may have been renamed
+                found = None  # it answers a function of another name; what a person marks may have been renamed
         if found is None:
             found = self._said.get((cell.kind, cell.source.strip()))
         return found or (EXTRA, "")
 
     def role_of_ours(self, cell: NotebookNode) -> Role:
-        """The same for a cell of the release itself."""
+        """Return the role of a cell of the release itself."""
         return self._placed[cell.id]
 
 
 def our_cells(release: NotebookNode, unit: str) -> OurCells:
-    """The cells of the release of `unit`."""
+    """Return the cells of the release of `unit`."""
     own = frozenset(q.cell for q in questions_of(unit, release) if q.kind == TESTS)
     hand = frozenset(
         _name(cell) for cell in release.cells if _marks(cell).get("solution") and _marks(cell).get("grade")
@@ -97,12 +97,12 @@ def our_cells(release: NotebookNode, unit: str) -> OurCells:
 
 
 def is_answer(cell: NotebookNode) -> bool:
-    """Whether it is a cell for code that is graded, by a test or by a person."""
+    """Return whether a cell is for code that is graded, by a test or by a person."""
     return cell.cell_type == "code" and bool(_marks(cell).get("solution"))
 
 
 def is_test(cell: NotebookNode) -> bool:
-    """Whether it is a test: one that is out of the marks is no less one."""
+    """Return whether a cell is a test, even one that is excluded from the marks."""
     graded = _marks(cell).get("grade") or EXCLUDED_TAG in cell.metadata.get("tags", [])
     named = _name(cell).startswith("test_")
     return cell.cell_type == "code" and not _marks(cell).get("solution") and bool(graded or named)
@@ -116,18 +116,18 @@ def _marks(cell: NotebookNode) -> Mapping:
     return cell.metadata.get("nbgrader", {})
 
 
-#: Under this name a release says, in its metadata, what it was made for.
+#: The key in a release's metadata that says what it was made for.
 KEY = "attention_course"
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class OtherVersion(Expected):
-    """Notebooks and exercises of different versions: one line that names both, and the remedy."""
+    """Raised if notebooks and exercises have different versions; its one line names both, and the remedy."""
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a notebook was made for. contracts: function -> digest of what is asked of it."""
+    """Says what a notebook was made for. contracts: function -> digest of what its exercise asks."""
 
     unit: str
     version: str
@@ -138,20 +138,20 @@ class Stamp:
 
 
 def minor_version() -> str:
-    """The version without its last part, which changes no notebook: "0.1" of "0.1.3"."""
+    """Return the version without its last part, which changes no notebook: "0.1" for "0.1.3"."""
     return ".".join(__version__.split(".")[:2])
 
 
 @cache
 def contract(function: str, unit: str = "") -> str:
-    """A short digest of what an exercise asks: name, parameters, results and credit."""
+    """Return a short digest of what an exercise asks: name, parameters, results and credit."""
     exercise = find_exercise(function, unit)
     told = (exercise.name, _parameters(exercise), _form(exercise.returns), [*exercise.credit.items()])
     return hashlib.sha256(repr(told).encode()).hexdigest()[:10]
 
 
 def _parameters(exercise: Exercise) -> list[tuple[str, bool]]:
-    """Names, and whether they may be left out."""
+    """Return each parameter's name, and whether it has a default."""
     parameters = inspect.signature(exercise.reference).parameters.values()
     return [(parameter.name, parameter.default is not parameter.empty) for parameter in parameters]
 
@@ -161,7 +161,7 @@ def _form(returns: Leaf | tuple[Any, ...]) -> Any:
 
 
 def stamp_for(unit: str, notebook: NotebookNode) -> Stamp:
-    """The mark that a release of `unit` gets now."""
+    """Return the stamp that a release of `unit` gets now."""
     marks = [cell.metadata.get("nbgrader", {}) for cell in notebook.cells]
     tests = [str(mark.get("grade_id")) for mark in marks if mark.get("grade") and not mark.get("solution")]
     found = sorted(name[5:] for name in tests if name.startswith("test_") and is_exercise(name[5:], unit))
@@ -169,7 +169,7 @@ def stamp_for(unit: str, notebook: NotebookNode) -> Stamp:
 
 
 def read_stamp(metadata: Any) -> Stamp | None:
-    """The mark in a notebook's metadata, or None where there is none that can be read."""
+    """Return the stamp in a notebook's metadata, or None if there is none that can be read."""
     found = metadata.get(KEY) if isinstance(metadata, dict) else None
     if not isinstance(found, dict) or not isinstance(found.get("contracts"), dict):
         return None
@@ -178,14 +178,14 @@ def read_stamp(metadata: Any) -> Stamp | None:
 
 
 def differing(stamp: Stamp, unit: str) -> list[str]:
-    """The functions of which something else was asked when the notebook was made; those that are gone are none."""
+    """Return the functions whose exercises have changed since the notebook was made; removed exercises don't count."""
     return [
         name for name, digest in stamp.contracts.items() if is_exercise(name, unit) and contract(name, unit) != digest
     ]
 
 
 def must_agree(root: Path, unit: str, release: NotebookNode) -> None:
-    """Raises OtherVersion where the release of `unit`, in the course folder `root`, was not made for what runs here."""
+    """Raise OtherVersion if the release of `unit` in the course folder `root` was not made for what runs here."""
     must_be_the_code_of(root)
     wanted, found = stamp_for(unit, release), read_stamp(release.metadata)
     differ = [name for name, digest in wanted.contracts.items() if not found or found.contracts.get(name) != digest]
@@ -199,7 +199,7 @@ def must_agree(root: Path, unit: str, release: NotebookNode) -> None:
 
 
 def must_be_the_code_of(root: Path) -> None:
-    """Raises OtherVersion where the course folder holds an autograder of its own that is not the one running."""
+    """Raise OtherVersion if the course folder holds an autograder of its own that is not the one running."""
     line = _other_code(root.resolve())
     if line:
         raise OtherVersion(line)

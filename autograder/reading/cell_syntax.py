@@ -1,4 +1,4 @@
-"""What a student's cell defines and which functions it may call, read from its syntax tree and never by running it."""
+"""Reads what a student's cell defines and which functions it may call from its syntax tree, without running it."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from functools import lru_cache
 from . import transform_cells
 from .transform_cells import ESCAPE, Unread
 
-#: A cell with more letters is read apart, whatever it holds.
+#: A cell with more letters is read in a separate process, whatever it holds.
 LONG = 20_000
-#: Cell magics inside cell magics.
+#: Magics may be nested this deep.
 DEPTH_CAP = 5
-#: Magics whose words are no Python, or do not run.
+#: Magics whose arguments aren't Python, or don't run.
 NOT_PYTHON = frozenset((
     "alias", "bash", "cd", "cat", "conda", "config", "env", "html", "javascript", "js", "latex", "load",
     "load_ext", "ls", "lsmagic", "mamba", "man", "markdown", "matplotlib", "mkdir", "more", "pdoc", "perl",
     "pfile", "pinfo", "pinfo2", "pip", "psearch", "psource", "pwd", "pylab", "reload_ext", "ruby", "script",
     "sh", "svg", "sx", "system", "uv", "who", "xmode",
 ))  # fmt: skip
-#: Words before the Python in the line of a magic, such as `-n 10 -r 3`.
+#: The Python in a magic's line must begin within this many words, because options such as `-n 10 -r 3` come first.
 OPTIONS_CAP = 8
 BODIES = ("body", "orelse", "finalbody")
-#: CPython 3.11 counts the depth of the tree that it builds in one place for all threads, and fails where two build.
+#: CPython 3.11 counts a tree's depth in one place for all threads, so parsing fails if two threads parse at once.
 PARSING = threading.Lock()
 
 
 def statements(source: str) -> list[ast.stmt]:
-    """The statements of a cell as the notebook would run them; none where it cannot be read."""
+    """Return the statements of a cell as the notebook would run them; none if it can't be read."""
     try:
         return read(source)
     except Unread:
@@ -38,9 +38,9 @@ def statements(source: str) -> list[ast.stmt]:
 
 
 def read(source: str, depth: int = 0) -> list[ast.stmt]:
-    """The statements of a cell as the notebook would run them, with those that its magics run in their places.
+    """Return the statements of a cell as the notebook would run them, with each magic replaced by those that it runs.
 
-    None where it is no Python, and so cannot run either. Raises Unread.
+    The list is empty if the cell isn't Python, and so can't run either. Raises Unread.
     """
     if depth > DEPTH_CAP:
         raise Unread
@@ -53,7 +53,7 @@ def read(source: str, depth: int = 0) -> list[ast.stmt]:
                 _expand(node, depth)
         return tree.body
     except (SyntaxError, ValueError):
-        # The notebook takes a single line that is no Python for a magic without its sign.
+        # The notebook reads a single line that isn't Python as a magic without its %.
         alone = len(python.splitlines()) == 1 and re.match(r"[^\W\d]\w* ", python)
         return read("%" + python, depth + 1) if alone else []
     except (RecursionError, MemoryError, SystemError):
@@ -62,7 +62,7 @@ def read(source: str, depth: int = 0) -> list[ast.stmt]:
 
 @lru_cache(maxsize=1024)
 def _transformed(source: str) -> str:
-    """A cell as Python, after IPython's own rules: magics are calls, prompts are gone. Raises Unread."""
+    """Convert a cell to Python by IPython's rules: magics become calls, prompts are removed. Raises Unread."""
     return (
         transform_cells.here(source)
         if len(source) <= LONG and not escapes(source)
@@ -71,7 +71,7 @@ def _transformed(source: str) -> str:
 
 
 def escapes(source: str) -> int:
-    """How many lines IPython may have to change."""
+    """Return how many lines IPython may have to change."""
     return sum(1 for line in source.splitlines() if ESCAPE.search(line))
 
 
@@ -83,7 +83,7 @@ def _expand(node: ast.AST, depth: int) -> None:
 
 
 def _expanded(statement: ast.stmt, depth: int) -> list[ast.stmt]:
-    """What stands for a statement: itself, or the statements that its magic runs."""
+    """Return the statement, or the statements that its magic runs."""
     words = _magic(getattr(statement, "value", None))
     if words is None:
         return [statement]
@@ -99,7 +99,7 @@ def _expanded(statement: ast.stmt, depth: int) -> list[ast.stmt]:
 
 
 def _magic(node: ast.AST | None) -> list[str] | None:
-    """The name and the words of a magic, where `node` is the call that stands for one."""
+    """Return the name and the arguments of a magic if `node` is the call that runs one, else None."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.keywords):
         return None
     if node.func.attr not in ("run_line_magic", "run_cell_magic") or len(node.args) < 2:
@@ -109,7 +109,7 @@ def _magic(node: ast.AST | None) -> list[str] | None:
 
 
 def _inside(words: list[str], depth: int) -> list[ast.stmt]:
-    """The statements that a magic runs, from its line and from its body."""
+    """Return the statements that a magic runs, from its line and from its body."""
     name, line, *body = words
     if name in NOT_PYTHON:
         return []
@@ -120,7 +120,7 @@ def _inside(words: list[str], depth: int) -> list[ast.stmt]:
 
 
 def definitions(source: str) -> list[str]:
-    """The functions and classes that a cell defines at its top, in order; none where it cannot be read."""
+    """Return the functions and classes that a cell defines at top level, in order; none if it can't be read."""
     try:
         return list(_defined(source))
     except Unread:
@@ -129,13 +129,13 @@ def definitions(source: str) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _defined(source: str) -> tuple[str, ...]:
-    """The same, kept: each function of a unit is looked for in each cell. Raises Unread, which is not kept."""
+    """Return the same, cached because each function is looked up in each cell. Raises Unread, which isn't cached."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return tuple(node.name for node in read(source) if isinstance(node, kinds))
 
 
 def bound_names(node: ast.stmt) -> Iterator[str]:
-    """The names that a statement gives a meaning to."""
+    """Yield the names that a statement binds."""
     if isinstance(node, ast.ClassDef):
         yield node.name
     elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -149,7 +149,7 @@ def bound_names(node: ast.stmt) -> Iterator[str]:
 
 
 def bound_here(node: ast.AST) -> Iterator[str]:
-    """The names that this node itself gives a meaning to, apart from those below it."""
+    """Yield the names that this node itself binds, without those below it."""
     if isinstance(node, ast.Name):
         if not isinstance(node.ctx, ast.Load):
             yield node.id
@@ -167,7 +167,7 @@ def bound_here(node: ast.AST) -> Iterator[str]:
 
 
 class Uses:
-    """What the statements of these cells define and mention. A cell that cannot be read may use anything."""
+    """Records what the statements of these cells define and mention. A cell that can't be read may use anything."""
 
     def __init__(self, sources: Iterable[str]) -> None:
         self._definitions: dict[str, list[ast.stmt]] = {}
@@ -183,13 +183,13 @@ class Uses:
                     self._definitions.setdefault(name, []).append(node)
 
     def uses(self, function: str, other: str) -> bool:
-        """Whether `function` leads to `other`, at once or by way of the student's other definitions.
+        """Return whether `function` may use `other`, directly or through the student's other definitions.
 
-        A function that no cell defines, so far as can be read, may use anything.
+        A function that no readable cell defines may use anything.
         """
         if self._unread or function not in self._definitions:
             return True
-        if function not in self._led_to:  # it is asked for each of the other functions
+        if function not in self._led_to:  # computed once, because it serves for all other functions
             self._led_to[function] = self._names_of(function)
         return other in self._led_to[function]
 
@@ -218,5 +218,5 @@ def _mentioned(node: ast.stmt) -> Iterable[str]:
 
 
 def _changed(node: ast.stmt) -> Iterable[str]:
-    """Names whose objects a statement may change, where it is more than a definition."""
+    """Return the names whose objects a statement may change; none for a definition."""
     return () if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else set(_mentioned(node))

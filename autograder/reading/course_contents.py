@@ -1,4 +1,4 @@
-"""The course folder as it stands: the units it has, and assignments of the instructor's own beside them."""
+"""Reads the course folder: its units, the instructor's own assignments, and their releases and solutions."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from .read_assignment import Assignment, our_notebook, questions_of, read_assign
 from .read_submission import read
 from .solution_check import lone_notebook, refuse
 
-#: Beside the marks: the questions that were taken out of them, by assignment.
+#: The file next to the marks that lists the excluded questions of each assignment.
 EXCLUDED = Path("grading") / "excluded.json"
-#: A name that may be a folder, a word on a command line, and a part of a path in nbgrader's patterns.
+#: Names that work as a folder, as a word on a command line, and as a part of a path in nbgrader's patterns.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,79}", re.ASCII)
 
 
 class Course:
-    """A course folder. What is read of it is kept, so make one anew where it may have changed."""
+    """Reads a course folder and caches what it read; make another instance if the folder may have changed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._assignments: dict[str, Assignment] = {}
 
     def units(self) -> list[str]:
-        """The course's units in their order, then the instructor's own assignments."""
+        """Return the course's units in order, then the instructor's own assignments."""
         return [*unit_names(), *self.own()]
 
     def own(self) -> list[str]:
-        """Assignments of the instructor's own: NAME/NAME.ipynb in solutions/ or notebooks/, NAME no unit."""
+        """Return the instructor's own assignments: NAME/NAME.ipynb in solutions/ or notebooks/, NAME no unit."""
         found = {
             path.parent.name
             for folder in ("solutions", "notebooks")
@@ -45,7 +45,7 @@ class Course:
         return sorted(found - set(unit_names()))
 
     def refuse_misnamed(self, *names: str) -> None:
-        """Raise BadAssignment for a folder of solutions/ (none named: any) that holds another notebook than its own."""
+        """Raise BadAssignment if one of these folders of solutions/ (none: any) has a bad name or another notebook."""
         for folder in sorted((self.root / "solutions").glob("*/")):
             if names and folder.name not in names:
                 continue
@@ -54,28 +54,28 @@ class Course:
                 raise BadAssignment(f"{folder}: name it with letters, digits, _, - and . alone, and its notebook too")
 
     def find(self, name: str) -> str:
-        """An assignment by its name, its number or the start of its name. Raises UnknownUnit."""
+        """Return the assignment with this name, number or start of its name. Raises UnknownUnit."""
         units = self.units()
         if name not in units:
             self.refuse_misnamed(name)
         return find_unit(name, units)
 
     def has(self, unit: str) -> bool:
-        """Whether the release of `unit` has been made."""
+        """Return whether the release of `unit` has been made."""
         return self.path(unit).is_file()
 
     def path(self, unit: str) -> Path:
-        """Where the release of `unit` is, or will be."""
+        """Return the path where the release of `unit` is, or will be."""
         return self.root / "notebooks" / unit / f"{unit}.ipynb"
 
     def release(self, unit: str) -> NotebookNode:
-        """The student's version of a unit. Raises FileNotFoundError with the remedy."""
+        """Return the student's version of a unit. Raises the errors of `assignment`."""
         return self.assignment(unit).release
 
     def assignment(self, unit: str) -> Assignment:
-        """What a unit asks, by its release. Raises FileNotFoundError, BadAssignment or OtherVersion, with the remedy.
+        """Return what a unit's release asks. Raises FileNotFoundError, BadAssignment or OtherVersion, with the remedy.
 
-        The release is made of the notebook in solutions/: where that asks something else by now, it is to be made anew.
+        The release is made from the notebook in solutions/, and must be made again if that asks something else by now.
         """
         if unit not in self._assignments:
             path = self.path(unit)
@@ -96,16 +96,16 @@ class Course:
         return self._assignments[unit]
 
     def points(self, unit: str) -> dict[str, float]:
-        """Question -> points, as the release says, whatever version it is of. Raises BadAssignment."""
+        """Return question -> points from the release, whatever its version. Raises BadAssignment."""
         text, excluded = self.path(unit).read_text(encoding="utf-8"), self.excluded().get(unit, [])
         return read_assignment(unit, text, excluded=excluded).points
 
     def open(self, path: Path, unit: str) -> Transplanted:
-        """Read a submission and put its answers into our notebook. Raises Unreadable."""
+        """Read a submission and put its answers into the unit's release. Raises Unreadable."""
         return transplant(read(path), self.assignment(unit).release, unit, str(path))
 
     def predictions(self, unit: str) -> list[Asked]:
-        """What the notebook of a unit asks to be guessed, with what is true where its solution is here."""
+        """Return the predictions that a unit asks for, with the measured answers if its solution is here."""
         solution = self._solution(unit)
         try:
             return asked_in(solution if solution is not None else self.release(unit))
@@ -115,7 +115,7 @@ class Course:
             ) from None
 
     def excluded(self) -> dict[str, list[str]]:
-        """Assignment -> its questions that were taken out of the marks. Raises BadAssignment."""
+        """Return assignment -> its questions that are excluded from the marks. Raises BadAssignment."""
         path = self.root / EXCLUDED
         if (older := path.with_name("dropped.json")).exists():
             raise BadAssignment(f"{older}: an older version of the course wrote this file; rename it to {path.name}")
@@ -139,6 +139,6 @@ class Course:
 
 
 def _own_tests(unit: str, solution: NotebookNode | None) -> dict[str, str]:
-    """Cell -> source, hidden tests and all, of the tests that are no exercise of the course."""
+    """Return cell -> source, with hidden tests, of the tests that are no exercise of the course."""
     found = questions_of(unit, solution) if solution else []
     return {question.cell: question.source for question in found if question.kind == TESTS}

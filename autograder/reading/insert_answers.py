@@ -1,4 +1,4 @@
-"""Puts a student's answers and words into our own release notebook, and says which cells are to be run."""
+"""Puts a student's answers in code and in words into the release notebook, and lists the cells to run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .cell_roles import ANSWER, EXTRA, OURS, TASK, WORDS, OurCells, Role, our_ce
 from .cell_syntax import bound_names, definitions, escapes, statements
 from .read_submission import CELLS_CAP, WORDS_CAP, Cell, bound_code
 
-#: Letters of a line from which on it is broken at a blank: a block is shown as it stands.
+#: Longer lines are wrapped at a space, because a code block doesn't wrap them.
 WIDTH = 110
 SHORTEST = "```"
 GONE = "is missing from the notebook."
@@ -25,7 +25,7 @@ TICKS = re.compile("`+")
 
 
 def quoted(text: str) -> str:
-    """The text as Markdown that shows it letter by letter. What is quoted already stays as it is."""
+    """Return Markdown that shows the text literally; text that is already quoted stays as it is."""
     if _fence_of(text):
         return text
     lines = (line for whole in text.strip("\n").split("\n") for line in _broken(whole))
@@ -35,13 +35,13 @@ def quoted(text: str) -> str:
 
 
 def unquoted(source: str) -> str | None:
-    """The text that `quoted` has put into a block; None for any other Markdown."""
+    """Return the text that `quoted` has put into a block; None for any other Markdown."""
     fence = _fence_of(source)
     return source[len(fence) + 1 : -len(fence) - 1] if fence else None
 
 
 def _fence_of(source: str) -> str:
-    """The fence of a block that nothing in it can end; "" where this is none."""
+    """Return the fence of a code block that nothing inside can close; "" if the source is no such block."""
     first, _, rest = source.partition("\n")
     body, _, last = rest.rpartition("\n")
     whole = len(first) >= len(SHORTEST) and set(first) == {"`"} and first == last
@@ -59,7 +59,7 @@ def _broken(line: str) -> list[str]:
     return textwrap.wrap(line, WIDTH, expand_tabs=False, **options) or [line]
 
 
-#: Statements by which a cell lends itself to other cells.
+#: Statements that can define a name for other cells.
 GIVING = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom),
     *(ast.Assign, ast.AnnAssign),
@@ -67,7 +67,7 @@ GIVING = (
 
 
 def transplant(cells: list[Cell], release: NotebookNode, unit: str, name: str) -> Transplanted:
-    """Put the answers among `cells` into a copy of `release`. Raises Unreadable where there is none of this unit.
+    """Put the answers among `cells` into a copy of `release`. Raises Unreadable if none is of this unit.
 
     name: the file's name for messages.
     """
@@ -103,9 +103,9 @@ def transplant(cells: list[Cell], release: NotebookNode, unit: str, name: str) -
 
 
 def _turn_back(cells: list[Cell], role: list[Role], ours: OurCells) -> dict[int, str]:
-    """Read an answer whose cell was made one of prose as code, as nbgrader does; place -> what it was made.
+    """Read an answer as code if its cell is now Markdown or raw, as nbgrader does; returns index -> kind of cell.
 
-    Where other code has the same mark, or alone defines the function, that is the answer, and this is none.
+    If other code has the same `grade_id`, or defines the function when this cell doesn't, that is the answer instead.
     """
     turned: dict[int, str] = {}
     for i, (cell, (kind, name)) in enumerate(zip(cells, role, strict=True)):
@@ -123,9 +123,9 @@ def _turn_back(cells: list[Cell], role: list[Role], ours: OurCells) -> dict[int,
 
 
 def _adopt_unmarked(cells: list[Cell], role: list[Role], ours: OurCells) -> None:
-    """Where a function's cell lost its marks, or was left as it came, the one other cell that defines it answers.
+    """If a function's cell lost its marks or is untouched, use the only other cell that defines the function.
 
-    That is an unmarked one, or the one of its test: cells that are merged keep the marks of one of them.
+    That cell is unmarked, or the function's test, because merged cells keep the marks of one of them.
     """
     for function, stub in ours.answers.items():
         marked = [cell.source for cell, r in zip(cells, role, strict=True) if r == (ANSWER, function)]
@@ -139,7 +139,7 @@ def _adopt_unmarked(cells: list[Cell], role: list[Role], ours: OurCells) -> None
 
 
 def _share(result: Transplanted, functions: list[str]) -> None:
-    """An answer cell that defines other functions too answers for those that have no cell of their own."""
+    """Let an answer cell that defines other functions, too, answer for those that have no cell of their own."""
     for function in functions:
         if function not in result.answers:
             found = {source for source in result.answers.values() if function in definitions(source)}
@@ -149,7 +149,7 @@ def _share(result: Transplanted, functions: list[str]) -> None:
 
 
 def _untouched(stub: str) -> set[str]:
-    # Who works in notebooks/ itself has no stub left to compare with: the release is then the student's own file.
+    # If students work in notebooks/ itself, the release is their own file, so there is no stub to compare with.
     return {"", stub.strip() if "raise NotImplementedError" in stub else ""}
 
 
@@ -167,7 +167,7 @@ def _choose(result: Transplanted, function: str, sources: list[str], stub: str, 
 
 
 def _read_words(result: Transplanted, answer: str, sources: list[str], stub: str) -> None:
-    """An answer in Markdown, all of it; one that was left as it came stays as it is, to the letter."""
+    """Read all cells of a Markdown answer; an untouched answer stays exactly as it is in the release."""
     written = [source for source in dict.fromkeys(sources) if source.strip() not in ("", stub.strip())]
     if not sources:
         result.notes[answer] = f"The answer cell of {answer} {GONE}"
@@ -180,7 +180,7 @@ def _gives(source: str, name: str) -> bool:
 
 
 def _release_parts(cells: list[Cell], role: list[Role], answers: dict[str, str], ours: OurCells) -> None:
-    """Of an answer cell that was split, both parts have the marks: the one without the function is an own cell."""
+    """If an answer cell was split, both parts have its marks: make the part without the function an extra cell."""
     for index, (cell, (kind, name)) in enumerate(zip(cells, role, strict=True)):
         if kind != ANSWER or name in ours.by_hand or cell.source == answers.get(name):
             continue
@@ -191,10 +191,10 @@ def _release_parts(cells: list[Cell], role: list[Role], answers: dict[str, str],
 
 
 def _extras(cells: list[Cell], role: list[Role], ours: OurCells) -> dict[Role | None, list[Cell]]:
-    """The student's own cells by the cell of ours or answer after which they stand (None: at the top).
+    """Return the student's own cells by the release cell or answer that they follow (None: at the top).
 
-    What a student adds to a cell of ours counts as an extra cell if it defines or imports something: helpers do get
-    written there. Other changes are left behind, and so is Markdown but for what stands below a task, or in its cell.
+    Code that a student adds to a release cell becomes an extra cell if it defines or imports something, since students
+    write helpers there. Other changes are dropped, and so is Markdown, except below a task or in its cell.
     """
     extras: dict[Role | None, list[Cell]] = {}
     anchor: Role | None = None
@@ -218,7 +218,7 @@ def _extras(cells: list[Cell], role: list[Role], ours: OurCells) -> dict[Role | 
 
 
 def _added(source: str, name: str, ours: dict[str, str]) -> str:
-    """What a student added to a cell of ours, if it gives a meaning to names that our cells do not know."""
+    """Return what a student added to a release cell if it binds names that no release cell binds, else ""."""
     if source.strip() == ours[name].strip():
         return ""
     same = {_form(node) for node in statements(ours[name])}
@@ -227,13 +227,13 @@ def _added(source: str, name: str, ours: dict[str, str]) -> str:
     if given <= _known(tuple(ours.values())):
         return ""
     if escapes(source):
-        return source  # its lines are not those of its statements
+        return source  # IPython changes its lines, so its statements' line numbers may be wrong
     lines = source.splitlines(keepends=True)
     return "".join(_text(node, lines) for node in nodes)
 
 
 def _form(node: ast.stmt) -> str:
-    """What a statement says, however it is written; "" for one too deeply nested to tell, which is none of ours."""
+    """Return a statement's tree as text, whatever its layout; "" if it is nested too deeply, which no release is."""
     try:
         return ast.dump(node)
     except RecursionError:
@@ -247,7 +247,7 @@ def _known(sources: tuple[str, ...]) -> frozenset[str]:
 
 
 def _text(node: ast.stmt, lines: list[str]) -> str:
-    """A statement as it was written, with its decorators."""
+    """Return a statement as it was written, with its decorators."""
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
     return "".join(lines[first - 1 : node.end_lineno]).rstrip("\n") + "\n"
 
@@ -289,7 +289,7 @@ def _assemble(result: Transplanted, extras: dict[Role | None, list[Cell]], ours:
 
 
 def _stand_before(result: Transplanted, test: str, ours: OurCells) -> None:
-    """Note which test stands next behind the last cell: as that leaves the notebook, so it is asked."""
+    """Note on the last cell that this test comes next, because the test sees the notebook as that cell leaves it."""
     tested = test.removeprefix("test_")
     if tested in result.answers:
         result.cells[-1] = replace(result.cells[-1], tested=tested)

@@ -1,8 +1,8 @@
-"""Predictions: what a notebook asks its reader to guess, and what a stranger's notebook says to it.
+"""Reads the predictions that a notebook asks for, and the guesses in a student's notebook.
 
 A cell with the tag `predict` holds the question as comments and one call, `predict("2.1", "b", a="…", b="…")`. In the
-solution the second argument is what will be measured; a release has dots in its place. A student's cell is text of a
-stranger: a guess is read off it by a pattern, and nothing is run or parsed.
+solution the second argument is the measured answer; a release has dots instead. A student's cell is untrusted, so a
+pattern finds the guess in it, and nothing is run or parsed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .read_submission import Cell
 
 TAG = "predict"
 DOTS = "..."
-#: Letters of a cell that are looked at, and of a guess.
+#: How many letters of a cell are read, and how many a guess may have.
 CELL_CAP, GUESS_CAP = 4_000, 40
-#: A number beyond this is no guess at anything that a notebook measures.
+#: A larger number can't be a guess, because no notebook measures one.
 NUMBER_CAP = 1e15
 NUMBER = r"[-+]?(?:\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,3})?"
 TEXT = r'"([^"\n]*)"|\'([^\'\n]*)\''
@@ -35,9 +35,9 @@ Guess = str | float
 
 @dataclass(frozen=True)
 class Asked:
-    """One prediction that a notebook asks for.
+    """Holds one prediction that a notebook asks for.
 
-    options: letter -> words; empty where a number is asked for. truth: the letter or number that is measured, or None
+    options: letter -> words; empty if the answer is a number. truth: the letter or number that is measured, or None
         in a release.
     """
 
@@ -48,12 +48,12 @@ class Asked:
 
 
 def is_prediction(cell: NotebookNode) -> bool:
-    """Whether a cell of ours asks for a guess."""
+    """Return whether a cell of the course asks for a prediction."""
     return cell.cell_type == "code" and TAG in cell.metadata.get("tags", [])
 
 
 def asked_in(notebook: NotebookNode) -> list[Asked]:
-    """The predictions that a notebook of ours asks for, in order. Raises BadAssignment."""
+    """Return the predictions that a notebook of the course asks for, in order. Raises BadAssignment."""
     found = []
     for cell in filter(is_prediction, notebook.cells):
         try:
@@ -64,7 +64,7 @@ def asked_in(notebook: NotebookNode) -> list[Asked]:
 
 
 def without_truth(source: str) -> str:
-    """The source of a cell of ours with dots in place of what will be measured. Raises BadAssignment."""
+    """Return a prediction cell's source with dots instead of the measured answer. Raises BadAssignment."""
     truth = _call(source).args[1]
     before, line, after = _split(source, truth.lineno)
     line = line.encode()  # a node's place in its line is counted in bytes
@@ -72,9 +72,9 @@ def without_truth(source: str) -> str:
 
 
 def guesses_in(cells: Sequence[Cell], asked: Sequence[Asked]) -> dict[str, Guess | None]:
-    """Number -> what a stranger guesses, for each of `asked` to which anything was said.
+    """Return number -> the student's guess, for each of `asked` that has one.
 
-    None stands for what is no guess: no option and no number, or two that differ.
+    The guess is None if it is no option and no number, or if two guesses differ.
     """
     known = {each.number: each for each in asked}
     found: dict[str, Guess | None] = {}
@@ -129,7 +129,7 @@ def _call(source: str) -> ast.Call:
 
 
 def _split(source: str, number: int) -> tuple[str, str, str]:
-    """The lines before the line of this number, that line, and those after it."""
+    """Return the lines before the line of this number, that line, and the lines after it."""
     lines = source.splitlines(keepends=True)
     return "".join(lines[: number - 1]), lines[number - 1], "".join(lines[number:])
 

@@ -1,7 +1,7 @@
-"""What one assignment asks: its questions, each with the cell that carries its points.
+"""Reads an assignment's questions from its notebook, each with the cell that carries its points.
 
-The notebook says it, and nothing else does: points stand in the metadata of that cell. A question is an exercise of the
-course, which the judge grades; a test of the instructor's own, which is run; or an answer that a person marks.
+Only the notebook defines them, with the points in that cell's metadata. A question is an exercise of the course, which
+the grader knows; a test of the instructor's own, which is run; or an answer that a person marks.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from nbformat import NotebookNode
 from ..exercises import is_exercise
 from ..records import EXERCISE, MANUAL, TASK, TESTS, BadAssignment, Question
 
-#: A picture that a cell carries along, as Markdown shows it.
+#: Markdown that shows a picture attached to its cell.
 PICTURE = re.compile(r"!\[[^\]]*\]\(attachment:[^)]*\)\s*")
-#: On a cell that is out of the marks.
+#: Tag of a cell that is excluded from the marks.
 EXCLUDED_TAG = "excluded"
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """The questions of one unit, or of an assignment of the instructor's own, in the order of its notebook.
+    """Holds the questions of one unit, or of an assignment of the instructor's own, in the order of its notebook.
 
-    release: the student's version, in which an excluded question carries no points. text: the same as it was read.
+    release: the student's version, in which an excluded question carries no points. text: its file as it was read.
     """
 
     name: str
@@ -39,12 +39,12 @@ class Assignment:
 
     @property
     def points(self) -> dict[str, float]:
-        """Question -> points."""
+        """Return question -> points."""
         return {question.name: question.points for question in self.questions}
 
     @property
     def exercises(self) -> list[str]:
-        """The functions that the judge grades, in order."""
+        """Return the functions of the course's exercises, in order."""
         return [question.name for question in self.questions if question.kind == EXERCISE]
 
     def of_kind(self, *kinds: str) -> list[Question]:
@@ -52,8 +52,8 @@ class Assignment:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that a verdict depends on: the points of an exercise are none of it, for verdicts are shares, and
-        neither is whether a question is excluded."""
+        """Return a digest of all that a verdict depends on. An exercise's points don't count, because verdicts are
+        shares, nor does excluding a question."""
         if not self._print:
             told = [(q.name, q.cell, q.kind, q.source, q.worth if q.kind == TESTS else 0) for q in self.questions]
             cells = [
@@ -67,9 +67,9 @@ class Assignment:
 
 
 def our_notebook(text: str) -> NotebookNode:
-    """A notebook of the course's own: nbformat validates it where it is made, and here only one of an older format.
+    """Read a notebook of the course; nbformat validates it when it is made, and here only if its format is older.
 
-    Raises ValueError where it is none.
+    Raises ValueError if the text is no notebook.
     """
     content = json.loads(text)
     if not isinstance(content, dict) or content.get("nbformat") != 4 or not isinstance(content.get("cells"), list):
@@ -80,9 +80,9 @@ def our_notebook(text: str) -> NotebookNode:
 def read_assignment(
     name: str, text: str, tests: Mapping[str, str] | None = None, excluded: Collection[str] = ()
 ) -> Assignment:
-    """The assignment that a release notebook holds. Raises BadAssignment.
+    """Return the assignment that a release notebook holds. Raises BadAssignment.
 
-    text: the notebook file. tests: cell -> the source of an own test with its hidden part. excluded: questions' names.
+    text: the notebook file. tests: cell -> source of an own test with its hidden part. excluded: names of questions.
     """
     try:
         release = with_ids(our_notebook(text))
@@ -90,7 +90,7 @@ def read_assignment(
         words = " ".join(str(error).split())[:100]
         raise BadAssignment(f"notebooks/{name} cannot be read ({words}); run `autograder release {name}`") from None
     for cell in release.cells:
-        if cell.pop("attachments", None):  # what opens a unit is not kept with everybody's answers
+        if cell.pop("attachments", None):  # a unit's picture isn't stored with everybody's answers
             cell.source = PICTURE.sub("", cell.source)
         if cell.get("outputs"):
             cell.outputs = []
@@ -105,7 +105,7 @@ def read_assignment(
 
 
 def take_out(notebook: NotebookNode, cells: Collection[str]) -> None:
-    """Have these cells carry no points any more."""
+    """Remove the points of these cells, and tag the cells as excluded."""
     for cell in notebook.cells:
         if _marks(cell).get("grade_id") in cells:
             marks = cell.metadata.nbgrader
@@ -115,7 +115,7 @@ def take_out(notebook: NotebookNode, cells: Collection[str]) -> None:
 
 
 def with_ids(notebook: NotebookNode) -> NotebookNode:
-    """The same notebook; cells of one in an older format get ids, the same each time."""
+    """Give cells of a notebook in an older format ids, the same each time; returns the notebook."""
     for index, cell in enumerate(notebook.cells):
         if not cell.get("id"):
             cell["id"] = re.sub(r"[^\w-]", "-", str(_marks(cell).get("grade_id") or f"cell-{index}"), flags=re.ASCII)[
@@ -126,7 +126,7 @@ def with_ids(notebook: NotebookNode) -> NotebookNode:
 
 
 def questions_of(name: str, notebook: NotebookNode) -> list[Question]:
-    """The questions of a notebook, be it a release or a solution. Raises BadAssignment."""
+    """Return the questions of a release or a solution. Raises BadAssignment."""
     answers = {_marks(cell).get("grade_id") for cell in notebook.cells if _marks(cell).get("solution")}
     found: list[Question] = []
     for cell in notebook.cells:
@@ -173,7 +173,7 @@ def _tags(cell: NotebookNode) -> list[str]:
 
 
 def solution_problems(name: str, solution: NotebookNode, release: Assignment) -> Iterator[str]:
-    """How the instructor's notebook differs from the release that was made of it, as far as grading is concerned."""
+    """Yield the differences, as far as they affect grading, between the instructor's notebook and its release."""
     mine = {q.cell: (q.kind, q.points) for q in questions_of(name, solution)}
     theirs = {q.cell: (q.kind, q.points) for q in questions_of(name, our_notebook(release.text))}
     for cell in [*mine, *(cell for cell in theirs if cell not in mine)]:

@@ -1,4 +1,4 @@
-"""What a student handed in: a notebook file from a stranger, read with care."""
+"""Reads the notebook file that a student submitted, which is untrusted, within limits."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from ..safe_text import decoded, printable
 from . import transform_cells
 from .cell_syntax import escapes
 
-#: Brackets and whole strings; one that does not end goes to the end of the file, so that nothing is looked at twice.
+#: Brackets and whole strings; an unclosed string reaches to the end of the file, so that nothing is scanned twice.
 TOKENS = re.compile(rb'[\[\]{}]|"((?:[^"\\]++|\\.)*+)"?+', re.DOTALL)
 COLON = re.compile(rb"\s*+:\s*+(?=[\[{])")
-#: What a cell may hold that is not read: key -> what stands in its place.
+#: Parts of a cell that are not read: key -> what replaces them.
 LEFT_OUT = {b"outputs": b"[]", b"attachments": b"{}"}
 LONGEST = max(map(len, LEFT_OUT)) + 2
-#: Brackets and strings that are looked at, a few hundred nanoseconds each; of those that are kept each may become an
+#: Limits on brackets and strings: scanning one takes a few hundred nanoseconds, and one that is kept may become an
 #: object of two hundred bytes.
 TOKENS_CAP, KEPT_CAP = 10_000_000, 2_000_000
 
 
 class TooMany(Exception):
-    """More brackets and strings than are looked at, or kept."""
+    """Raised for more brackets and strings than may be scanned, or kept."""
 
 
 def without_outputs(data: bytes) -> bytes:
-    """The notebook file with its outputs and attachments empty. Raises TooMany.
+    """Return the notebook file with its outputs and attachments empty. Raises TooMany.
 
-    What is no JSON stays none, or becomes a notebook that says what its cells say. What is too large all the same
-    stays as it is, for a copy of it would take as much memory once more.
+    A file that isn't JSON stays invalid, or becomes a notebook with the text of its cells. A file that is still too
+    large is returned as it is, because a copy would take the same memory again.
     """
     kept, start, skipped_from = [], 0, -1
     depth = held = size = 0
@@ -65,16 +65,16 @@ def without_outputs(data: bytes) -> bytes:
 
 
 SIZE_CAP = 20 * 2**20
-#: What is smaller is read as it is, whatever it holds.
+#: A smaller file is read as it is, whatever it holds.
 SMALL = 2 * 2**20
-#: Of a file with its outputs, which are not read.
+#: Limit of a file with its outputs, which are not read.
 FILE_CAP = 200 * 2**20
 CELLS_CAP = 2_000
-#: Letters of code in all cells together: a few times what a whole unit holds. Reading its syntax takes memory.
+#: Letters of code in all cells together, a few times a whole unit's; parsing takes memory, so there is a limit.
 CODE_CAP = 200_000
-#: Letters of a student's own prose that are carried over: answers in words, and what stands below a task.
+#: Letters of a student's own text that are kept: answers in words, and what is below a task.
 WORDS_CAP = 200_000
-#: How files of other kinds begin -> what they are, and what to hand in.
+#: How files of other kinds begin -> what they are, and what to submit instead.
 OTHER_FILES = {
     b"pk\3\4": "a zip archive; unpack it, and hand in the notebook that it holds",
     b"%pdf": "a PDF; hand in the notebook itself",
@@ -83,18 +83,18 @@ OTHER_FILES = {
 }
 ANOTHER = "hand in one that JupyterLab opens; the folder .ipynb_checkpoints may hold it"
 CONFLICT = re.compile(rb"^<<<<<<< ", re.MULTILINE)
-#: Lines with a magic, a shell command or a question: IPython reads a cell anew for each.
+#: Lines with a magic, a shell command or a question; IPython reads the cell again for each, so there is a limit.
 MAGICS_CAP = 300
 
 
 def for_the_student(problem: str, path: str) -> str:
-    """What is wrong with the file at `path`, without where it lies: that is for the instructor."""
+    """Return what is wrong with the file at `path` without naming its folder, which is for the instructor."""
     return problem.removeprefix(printable(os.path.join(os.path.dirname(path), "")))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell as handed in: what it says it is, and its text. kind: "code", "markdown" or "raw"."""
+    """Holds a submitted cell: its `grade_id` and id, if any, and its text. kind: "code", "markdown" or "raw"."""
 
     grade_id: str | None
     identity: str | None
@@ -103,12 +103,12 @@ class Cell:
 
 
 def read(path: Path, cap: int = FILE_CAP) -> list[Cell]:
-    """The cells of a notebook from a stranger, of at most `cap` bytes. Raises Unreadable."""
+    """Return the cells of an untrusted notebook of at most `cap` bytes. Raises Unreadable."""
     return read_bytes(read_file(path, cap), str(path))
 
 
 def read_bytes(data: bytes, name: str) -> list[Cell]:
-    """The cells of a notebook file's content; `name` is the file's name for messages. Raises Unreadable."""
+    """Return the cells of a notebook file's content; `name` is the file's name for messages. Raises Unreadable."""
     transform_cells.begin()
     data = bounded(data, name)
     try:
@@ -130,7 +130,7 @@ def read_bytes(data: bytes, name: str) -> list[Cell]:
 
 
 def _fault(data: bytes, error: ValueError | RecursionError) -> str:
-    """What a file is that holds no JSON, with the remedy. JupyterLab does not open it either."""
+    """Return what is wrong with a file that isn't JSON, with the remedy; JupyterLab can't open it either."""
     start = data[:1000].lstrip().lower()
     kind = next((what for letters, what in OTHER_FILES.items() if start.startswith(letters)), "")
     if kind:
@@ -147,7 +147,7 @@ def _fault(data: bytes, error: ValueError | RecursionError) -> str:
 
 
 def bound_code(cells: Iterable[Cell], name: str) -> None:
-    """Raises Unreadable where cells of code hold too much together; `name` is the file's name for messages."""
+    """Raise Unreadable if code cells hold too much together; `name` is the file's name for messages."""
     sources = [cell.source for cell in cells]
     if sum(map(len, sources)) > CODE_CAP:
         raise Unreadable(f"{name}: more than {CODE_CAP // 1000} kB of code; remove what is no answer, such as data")
@@ -155,12 +155,12 @@ def bound_code(cells: Iterable[Cell], name: str) -> None:
         raise Unreadable(f"{name}: more than {MAGICS_CAP} lines with %, ! or ?; remove those that are no answer")
 
 
-#: Never through a link, never waiting for a pipe, and bytes as they are (Windows).
+#: Flags that follow no link, wait for no pipe, and keep bytes as they are (Windows).
 READING = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 def read_file(path: Path, cap: int = FILE_CAP) -> bytes:
-    """The bytes of a regular file of at most `cap` bytes. Raises Unreadable for anything else."""
+    """Return the bytes of a regular file of at most `cap` bytes. Raises Unreadable for anything else."""
     try:
         status = os.lstat(path)
     except OSError as error:
@@ -183,7 +183,7 @@ def read_file(path: Path, cap: int = FILE_CAP) -> bytes:
 
 
 def bounded(data: bytes, name: str) -> bytes:
-    """A file's content, without its outputs where it is large by them. Raises Unreadable."""
+    """Return a file's content, without its outputs if it is large. Raises Unreadable."""
     if len(data) > SMALL:
         try:
             data = without_outputs(data)

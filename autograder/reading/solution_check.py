@@ -1,7 +1,7 @@
-"""What in an instructor's notebook could not be graded as it is meant: refused, and never passed over.
+"""Refuses an instructor's notebook if some part of it could not be graded as intended.
 
-A test of the course's exercises is one line for the judge, which no submission is ever near. A test of the instructor's
-own is statements, which are run. What is neither gets one line that names the cell and the remedy.
+A test of a course exercise is one line that calls the grader, which runs apart from all submissions. A test of the
+instructor's own is statements, which are run. Any other test gets one line that names the cell and the remedy.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .read_assignment import questions_of
 
 BEGIN, END = "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"
 JUDGE = "judge_here"
-#: nbgrader's mark of a test that it writes itself, from answers that it runs on this machine.
+#: nbgrader's mark of a test that it generates by running answers on this machine.
 WRITTEN = "AUTOTEST"
 
 
 def refuse(name: str, solution: NotebookNode) -> None:
-    """Raise BadAssignment where the notebook of an assignment holds a test that would not be run as it stands."""
+    """Raise BadAssignment if the notebook of an assignment holds a test that would not run as it is written."""
     fault = next(_faults(name, solution), "")
     if fault:
         raise BadAssignment(f"solutions/{name}/{name}.ipynb: {fault}")
 
 
 def lone_notebook(folder: Path) -> None:
-    """Raise BadAssignment where a folder of solutions/ holds another notebook than the one of its name."""
+    """Raise BadAssignment if a folder of solutions/ holds another notebook than the one of its name."""
     others = sorted(path.name for path in folder.glob("*.ipynb") if path.stem != folder.name)
     if others:
         name = f"{folder.name}.ipynb"
@@ -68,7 +68,7 @@ def _faults(name: str, solution: NotebookNode) -> Iterator[str]:
 
 
 def _unmarked(cells: list[NotebookNode], questions: Mapping[str, Question]) -> Iterator[str]:
-    """Names that an own question needs, and that only a cell gives which is not run for want of the tag `given`."""
+    """Yield a problem for each cell that isn't `given`, and so isn't run, but defines what an own question needs."""
     code = [cell for cell in cells if cell.cell_type == "code"]
     if not any(_is_given(cell) for cell in code):
         return  # then all are run
@@ -98,7 +98,7 @@ def _loaded(cells: list[NotebookNode]) -> set[str]:
 
 
 def _read(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement reads, but for parameters and variables of functions and comprehensions in it."""
+    """Yield the names that a statement reads, except local variables of its functions and comprehensions."""
     try:
         tables = [symtable.symtable(ast.unparse(statement), "cell", "exec")]
     except SyntaxError:
@@ -153,7 +153,7 @@ def _own_test(cell: NotebookNode, place: str, answers: list[str], seen: list[str
 
 
 def _parts(source: str) -> tuple[list[str], list[str]]:
-    """The lines of code within the marks of hidden tests, and those outside."""
+    """Return the lines of code within the marks of hidden tests, and those outside."""
     hidden: list[str] = []
     shown: list[str] = []
     inside = False

@@ -1,4 +1,4 @@
-"""What in a handed-in file is not as it was handed out, or reaches for what is no part of an exercise."""
+"""Finds what in a submitted file differs from its release, or accesses what no exercise needs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..safe_text import decoded
 from .cell_syntax import statements
 from .read_submission import CODE_CAP, bounded, read_bytes, read_file
 
-#: Names by which Python code gets at what called it, at other objects, or at other processes. Starting a program is
-#: nothing odd: `!git clone` does, and the cell for Colab of docs/RUNNING.md.
+#: Names by which Python code reaches its callers, other objects, or other processes. Starting a program is normal:
+#: `!git clone` does, and so does the cell for Colab in docs/RUNNING.md.
 INNER_NAMES = frozenset(
     (
         *("_getframe", "_current_frames", "f_back", "f_locals", "f_globals", "get_objects", "get_referrers"),
@@ -26,17 +26,17 @@ INNER_NAMES = frozenset(
         *("kill", "ptrace", "ast_transformers", "input_transformers_post", "input_transformers_cleanup"),
     )
 )
-#: Parts of paths that an answer has no use for.
+#: Parts of paths that no answer needs.
 PATHS = ("solutions/", "gradebook", "/proc/")
-#: Libraries whose functions an answer may use and not replace.
+#: Libraries whose functions an answer may use but not replace.
 LIBRARIES = ("np", "numpy", "torch", "F", "nn", "builtins", "sys", "math")
-#: A cell without any of this need not be parsed, unless a library's name stands left of a "=" in it.
+#: A cell without any of these need not be parsed, unless a library's name is left of a "=" in it.
 SIGN = re.compile("|".join([*INNER_NAMES, *PATHS]))
 LIBRARY = re.compile(rf"\b(?:{'|'.join(LIBRARIES)})\b")
 
 
 def odd_things(path: Path, release: NotebookNode) -> list[tuple[str, str]]:
-    """(kind, words) for each odd thing in one file: kind "cells" or "code". Empty for a file that cannot be read."""
+    """Return (kind, words) for each odd thing in a file: kind "cells" or "code". Empty if the file can't be read."""
     try:
         data = bounded(read_file(path), str(path))
         given = {cell.source.strip() for cell in release.cells}
@@ -57,7 +57,7 @@ def odd_things(path: Path, release: NotebookNode) -> list[tuple[str, str]]:
 
 
 def _listed(document: dict[str, Any]) -> list[Any]:
-    """The cells of a file; format 3 has them on worksheets."""
+    """Return the cells of a file; format 3 has them in worksheets."""
     if document.get("cells") is not None or not isinstance(document.get("worksheets"), list):
         return document.get("cells") or []
     sheets = [sheet.get("cells") for sheet in document["worksheets"] if isinstance(sheet, dict)]
@@ -147,7 +147,7 @@ def _named(node: ast.AST) -> Iterator[str]:
 
 
 def _dotted(node: ast.expr) -> str:
-    """An attribute as it is written, however long its chain is; its indices are left out."""
+    """Return a chain of attributes of any length as it is written, with its indices left out."""
     parts: list[str] = []
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         parts.append(f".{node.attr}" if isinstance(node, ast.Attribute) else "[…]")

@@ -1,4 +1,4 @@
-"""Reads a stranger's cell in a process of its own, which the kernel ends when that takes too long."""
+"""Converts an untrusted cell to Python in a separate process, which the kernel ends if that takes too long."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ..worker import linux
 
 #: A line that IPython may turn into a call: a magic, a shell command, a question.
 ESCAPE = re.compile(r"^\s*[!%?,;/]|=\s*[!%]|\?")
-#: Processor time for one cell, and for all cells of one submission: an honest one takes a hundredth of it.
+#: Seconds of processor time for one cell, and for all cells of a submission; honest ones take a hundredth of it.
 CELL_SECONDS = 2.0
 ALL_SECONDS = 10.0
-#: Letters that IPython's transformer may look at for one cell: it starts anew behind every line that it changes.
+#: Letters that IPython's transformer may read for one cell: it reads all of it again after each line that it changes.
 TRANSFORM_CAP = 250_000
 
 
 class Unread(Exception):
-    """A cell that may well run, but is too deep or too long to be read here."""
+    """Raised for a cell that may well run, but is too deeply nested or too long to read here."""
 
 
 class _Here(threading.local):
-    """What a thread has left for the submission that it reads, what it has given up in it, and its process."""
+    """Holds the time that a thread has left for its submission, the cells that it has given up, and its reader."""
 
     def __init__(self) -> None:
         self.left = ALL_SECONDS
@@ -44,10 +44,10 @@ _transformers: list[type] = []
 
 
 def _transformer() -> type:
-    """IPython's transformer of cells, imported when first needed, because that takes long and few commands read a cell.
+    """Return IPython's transformer of cells, imported on first use because that is slow and few commands read cells.
 
-    Two threads that import it at the same time would meet a module that is half made. A forked process never waits
-    here: the thread that forked it has imported it.
+    If two threads imported it at the same time, one could get a half-initialised module. A forked process never waits
+    here, because the thread that forked it has imported it.
     """
     if not _transformers:
         with _importing:
@@ -58,17 +58,17 @@ def _transformer() -> type:
 
 
 def begin() -> None:
-    """A new submission is being read: it has all of the time."""
+    """Begin reading a new submission, which has all of the time."""
     _here.left = ALL_SECONDS
     _here.given_up.clear()
 
 
 def python_of(source: str) -> str:
-    """A cell as Python, after IPython's own rules. Raises Unread where that takes too long, or it cannot be parsed."""
-    _transformer()  # once here, not in each process
+    """Convert a cell to Python by IPython's rules. Raises Unread if that takes too long or the parser gives up."""
+    _transformer()  # imported once here, not in each process
     if source in _here.given_up:
         raise Unread
-    if sys.platform != "linux" or not hasattr(os, "fork"):  # strangers' work is graded on Linux alone
+    if sys.platform != "linux" or not hasattr(os, "fork"):  # untrusted work is graded only on Linux
         return here(source)
     if _here.reader is None or not _here.reader.is_mine():
         _here.reader = _Reader()
@@ -84,7 +84,7 @@ def python_of(source: str) -> str:
 
 
 class _Reader:
-    """A process that reads cells."""
+    """Starts a process that converts cells."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
@@ -99,11 +99,11 @@ class _Reader:
         self._child = child
 
     def is_mine(self) -> bool:
-        """Not that of the process from which this one was forked."""
+        """Return whether this process started it, and not the one from which this process was forked."""
         return self._parent == os.getpid()
 
     def ask(self, source: str, seconds: float) -> tuple[str | None, float | None]:
-        """The text, or None, and the time it took, or None when the process has ended over it."""
+        """Return the text, or None, and the time it took, or None if the process ended over it."""
         try:
             self._channel.send_bytes(json.dumps([source, seconds]).encode())
             text, spent = json.loads(self._channel.recv_bytes())
@@ -119,7 +119,7 @@ def _serve(channel: Connection, parent: int) -> None:
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
-    # What else is open here is others': a submission lives while its line is open.
+    # Close everything else: a submission's process lives as long as any copy of its lifeline is open.
     for descriptor in {int(name) for name in os.listdir("/proc/self/fd")} - {channel.fileno()}:
         with contextlib.suppress(OSError):
             os.close(descriptor)
@@ -133,7 +133,7 @@ def _serve(channel: Connection, parent: int) -> None:
             text: str | None = here(source)
             ast.parse(text)
         except (SyntaxError, ValueError):
-            pass  # whoever asked finds it as well
+            pass  # the caller finds this error as well
         except (Unread, RecursionError, MemoryError, SystemError):
             text = None
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -141,7 +141,7 @@ def _serve(channel: Connection, parent: int) -> None:
 
 
 def here(source: str) -> str:
-    """The same in this process, however long it takes."""
+    """Convert a cell in this process, however long it takes. Raises Unread."""
     manager = _transformer()()
     lines = (source if source.endswith("\n") else source + "\n").splitlines(keepends=True)
     try:

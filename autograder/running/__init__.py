@@ -1,1 +1,1 @@
-"""The host's side of the sandbox: what is asked, what comes back, and the walls around it."""
+"""Runs student code in a sandbox: sends it requests, reads its answers, and sets its limits."""

@@ -1,4 +1,4 @@
-"""The bubblewrap command line: what the zygote and everything below it can see of this machine."""
+"""Builds the bubblewrap command line, which decides what the zygote and its child processes see of this machine."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-#: Programs that a cell may call, what the loader of programs asks for, and data that libraries read.
+#: SYSTEM holds programs that a cell may call and files that the dynamic loader needs; DATA, files that libraries read.
 SYSTEM = ("/usr/bin", "/bin", "/lib64", "/usr/lib64", "/usr/lib/locale", "/etc/ld.so.cache", "/etc/alternatives")
 DATA = ("/usr/share/zoneinfo", "/usr/share/fonts", "/usr/share/matplotlib", "/etc/matplotlibrc")
-#: Where others install as well: of a Python that lives there only what bears its name is mounted.
+#: Other software shares these prefixes: if Python is installed in one, only Python's own folders are mounted.
 SHARED = ("/", "/usr", "/usr/local", "/opt")
-#: The loader and the library of C: a system's own libraries lie beside them.
+#: The dynamic loader and libc: the system's other libraries are in the same folders.
 FIRST_LIBRARIES = ("libc.", "libc-", "ld-")
-#: What this project is called among installed packages.
+#: Names under which this project may be installed.
 OURS = ("autograder", "attention_course*", "__editable__*attention_course*")
 PACKAGES = ("", "site-packages", "dist-packages", "python3*/site-packages", "python3*/dist-packages")
 
 
 def visible(hidden: Iterable[str] = ()) -> list[str]:
-    """The folders and files to mount, each as it is called inside, and none beneath another.
+    """Return the folders and files to mount, by their paths in the sandbox, without those inside another.
 
-    hidden: folders that will be covered: what is needed beneath one is mounted once more, above the cover.
+    hidden: folders that will be covered; a needed path inside one is mounted again on top of the cover.
     """
     covers = {os.path.realpath(path) for path in hidden}
     found: list[str] = []
@@ -39,7 +39,7 @@ def visible(hidden: Iterable[str] = ()) -> list[str]:
 
 
 def interpreter() -> list[str]:
-    """The parts of this Python: its program, its library, its packages, for its environment and the one beneath."""
+    """Return the parts of this Python: program, library and packages, of its environment and the base installation."""
     executable = os.path.realpath(sys.executable)
     parts = {sys.executable, executable, os.path.dirname(os.__file__), sysconfig.get_config_var("DESTSHARED") or ""}
     parts |= {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -52,7 +52,7 @@ def interpreter() -> list[str]:
 
 @cache
 def libraries() -> tuple[str, ...]:
-    """The folders of the system's shared libraries, and each other library that this process has loaded."""
+    """Return the folders of the system's shared libraries, and each other library that this process has loaded."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
         mapped = {line.rstrip("\n").split(maxsplit=5)[-1] for line in file if "/" in line}
     loaded = {path for path in mapped if ".so" in os.path.basename(path) and os.path.isfile(path)}
@@ -65,13 +65,13 @@ def libraries() -> tuple[str, ...]:
 
 
 def _names(path: str) -> list[str]:
-    """The names of one file in its folder: libraries are looked for by those of their links."""
+    """Return all names of one file in its folder, because the loader finds a library by the name of a link to it."""
     start = os.path.join(glob.escape(os.path.dirname(path)), glob.escape(os.path.basename(path).split(".so")[0]))
     return [path, *(name for name in glob.glob(f"{start}.so*") if os.path.realpath(name) == os.path.realpath(path))]
 
 
 def masks(mounted: Iterable[str], hidden: Iterable[str]) -> list[str]:
-    """What to cover with emptiness, as it is called inside: this package, and `hidden` where it lies in a mount."""
+    """Return the folders to cover with empty ones, by their paths in the sandbox: this package, and `hidden`."""
     mounted = list(mounted)
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     unseen = {os.path.realpath(path) for path in (package, *hidden)}
@@ -90,7 +90,7 @@ def _is_within(path: str, folder: str, itself: bool = True) -> bool:
 
 
 def _unlinked(path: str) -> str:
-    """The path without a link at its top, such as that from /lib to /usr/lib: the link is made inside as well."""
+    """Resolve a link at the top of a path, such as /lib to /usr/lib, because the sandbox gets the same link."""
     _, top, *rest = path.split("/", 2)
     return os.path.join(os.path.realpath(f"/{top}"), *rest) if os.path.islink(f"/{top}") else path
 
@@ -98,7 +98,7 @@ def _unlinked(path: str) -> str:
 WORKER = Path(__file__).resolve().parents[1] / "worker"
 INSIDE = "/course"
 SCRATCH = "/scratch"
-#: As root, what the zygote needs to give each submission namespaces and a user of its own; the student keeps none.
+#: As root, the zygote needs these to give each submission its own namespaces and user; student code keeps none.
 CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_SYS_PTRACE")
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
@@ -113,29 +113,29 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
-    "TORCH_COMPILE_DISABLE": "1",  # torch.compile changes no result, and takes longer than there is
+    "TORCH_COMPILE_DISABLE": "1",  # torch.compile changes no result, but takes longer than the limit
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 
 
 def program() -> str | None:
-    """Where bubblewrap is, or None."""
+    """Return the path of bubblewrap, or None."""
     return shutil.which("bwrap")
 
 
 def start_line(package_folder: str, control: int, mode: str) -> list[str]:
-    """The Python command that starts a zygote; `package_folder` holds the package `worker`.
+    """Return the Python command that starts a zygote; `package_folder` holds the package `worker`.
 
-    A path with `..` in it would lead through folders that are not mounted.
+    Python's path is made absolute, because one with `..` would lead through folders that are not mounted.
     """
     code = f"import sys; sys.path.insert(0, {package_folder!r}); from worker import zygote; del sys.path[0]; "
     return [os.path.abspath(sys.executable), "-I", "-c", code + f"zygote.main({control}, {mode!r})"]
 
 
 def command(control: int, mode: str, hidden: Iterable[str] = ()) -> list[str]:
-    """The whole command: bubblewrap, what is mounted, and the zygote.
+    """Return the whole command: bubblewrap, its mounts, and the zygote.
 
-    hidden: folders that no submission may see, wherever they lie.
+    hidden: folders that no submission may see, wherever they are.
     """
     line = [str(program()), "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
     line += ["--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--clearenv"]
@@ -154,9 +154,9 @@ def command(control: int, mode: str, hidden: Iterable[str] = ()) -> list[str]:
     covers = masks(mounted, hidden)
     if not any(path.startswith("/tmp/") for path in mounted):
         line += ["--symlink", SCRATCH, "/tmp"]
-    # Folders on the way are made first, and open to every user: the student's is not the one who starts bubblewrap.
+    # Parent folders come first and are open to every user, because student code may run as a user of its own.
     line += _ways((*mounted, f"{INSIDE}/worker"), "/")
-    for path in sorted({*mounted, *covers}, key=len):  # what lies deeper covers what lies above
+    for path in sorted({*mounted, *covers}, key=len):  # deeper paths are mounted on top of others
         if path in covers:
             line += ["--perms", "0755", "--tmpfs", path, *_ways(mounted, path)]
         else:
@@ -171,7 +171,7 @@ def command(control: int, mode: str, hidden: Iterable[str] = ()) -> list[str]:
 
 
 def _ways(paths: Iterable[str], top: str) -> list[str]:
-    """Empty folders below `top` that lead to the paths below it."""
+    """Return the options that make the parent folders, below `top`, of these paths."""
     within = (Path(path) for path in paths)
     parents = {str(parent) for path in within for parent in path.parents if Path(top) in parent.parents}
     return [word for folder in sorted(parents) for word in ("--perms", "0755", "--dir", folder)]

@@ -1,4 +1,4 @@
-"""Control groups (cgroups): where this process may make them, and the bounds that they set."""
+"""Finds where this process may make control groups (cgroups), and makes one with limits for each submission."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 from .limits import Limits
 
 PREFIX = "attention-course-"
-PERIOD = 100_000  # microseconds of processor time in as many of the clock: one core
+PERIOD = 100_000  # microseconds of processor time in as many of wall-clock time: one core
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Where groups can be made. folders: controller -> the folder under which; in version 2 they are one."""
+    """Says where groups can be made. folders: controller -> parent folder of its groups; one for all in version 2."""
 
     version: int
     folders: dict[str, Path]
@@ -30,7 +30,7 @@ class Hierarchy:
         return f"cgroup v{self.version} ({', '.join(self.folders)})"
 
     def make(self, limits: Limits) -> Group:
-        """A new, empty group with these limits. Raises OSError."""
+        """Make a new, empty group with these limits. Raises OSError."""
         name = f"{PREFIX}{os.getpid()}-{next(_numbers)}"
         group = Group([folder / name for folder in dict.fromkeys(self.folders.values())])
         try:
@@ -38,7 +38,7 @@ class Hierarchy:
                 folder.mkdir()
             for controller, folder in self.folders.items():
                 for file, value in _settings(self.version, controller, limits).items():
-                    if (folder / name / file).exists():  # a kernel without swap has no limit for it
+                    if (folder / name / file).exists():  # a kernel without swap has no file for its limit
                         (folder / name / file).write_text(value, encoding="ascii")
         except OSError:
             group.remove()
@@ -48,12 +48,12 @@ class Hierarchy:
 
 @dataclass(frozen=True)
 class Group:
-    """One submission's control group: a folder, or in version 1 one for each controller."""
+    """Represents one submission's control group: one folder, or in version 1 one for each controller."""
 
     folders: list[Path]
 
     def entrances(self) -> list[int]:
-        """Open files: a process that writes "0" to each is in the group, wherever it sees the hierarchy from."""
+        """Return file descriptors: a process joins the group by writing "0" to each, whatever its cgroup namespace."""
         opened: list[int] = []
         try:
             for folder in self.folders:
@@ -65,7 +65,7 @@ class Group:
         return opened
 
     def memory_deaths(self) -> int:
-        """How many processes of the group the kernel has ended for want of memory."""
+        """Return how many processes of the group the kernel has killed because memory ran out."""
         for folder in self.folders:
             for name in ("memory.events", "memory.oom_control"):
                 with contextlib.suppress(OSError):
@@ -74,7 +74,7 @@ class Group:
         return 0
 
     def remove(self) -> bool:
-        """Whether it is gone; not while a process of it still ends."""
+        """Remove the group; returns whether it is gone, which it isn't while one of its processes is still ending."""
         gone = True
         for folder in self.folders:
             try:
@@ -87,7 +87,7 @@ class Group:
 
 
 def _settings(version: int, controller: str, limits: Limits) -> dict[str, str]:
-    """File -> what to write into it. The keeper's own limits are passed first where it is quick enough to see it."""
+    """Return file -> what to write into it; the supervisor has lower limits, to act first if it is quick enough."""
     memory = str(limits.memory_bytes * 3 // 2 + limits.scratch_bytes)
     if controller == "pids":
         return {"pids.max": str(limits.processes + 2)}
@@ -112,12 +112,12 @@ def remove_all(groups: list[Group], seconds: float = 0.0) -> list[Group]:
 NEEDED = ("memory", "pids")
 OPTIONAL = ("cpu",)
 ASKED = "AUTOGRADER_SCOPE"
-#: Where this process goes, so that its own group can be divided.
+#: This process moves into a subgroup of this name, so that its own group can have others.
 GRADER = f"{PREFIX}grader"
 
 
 def find() -> Hierarchy | None:
-    """Where this process may make groups, or None. Removes what runs that were killed have left there."""
+    """Return where this process may make groups, or None; removes groups that killed runs left there."""
     if sys.platform != "linux":
         return None
     found = _version_2() or _version_1()
@@ -143,7 +143,7 @@ def _version_2() -> Hierarchy | None:
 
 
 def _divide(folder: Path) -> None:
-    """Make a group that holds this process alone one under which there can be others: those with processes cannot."""
+    """Move this process into a subgroup if its group holds no other: a group with processes can't limit subgroups."""
     present = _words(folder / "cgroup.controllers")
     alone = _words(folder / "cgroup.procs") == {str(os.getpid())}
     if alone and present >= set(NEEDED) and _is_ours(folder):
@@ -161,7 +161,7 @@ def _version_1() -> Hierarchy | None:
 
 
 def _own_folder(controller: str) -> Path | None:
-    """This process's place in the hierarchy of a controller of version 1, or in version 2 for ""."""
+    """Return this process's folder in the hierarchy of a version 1 controller, or of version 2 for ""."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             _, names, place = line.split(":", 2)
@@ -174,7 +174,7 @@ def _own_folder(controller: str) -> Path | None:
 
 
 def _mounts(controller: str) -> list[tuple[str, Path]]:
-    """Where the hierarchy is mounted: which folder of it, and where."""
+    """Return which folder of the hierarchy is mounted, and where, for each of its mounts."""
     found = []
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         place, _, rest = line.partition(" - ")
@@ -202,13 +202,13 @@ def _clear(folder: Path) -> None:
 
 
 def claim() -> None:
-    """Get this command a part of the hierarchy for groups, if that can be: call it before anything else is started.
+    """Get this command its own part of the hierarchy, if possible; call it before anything else is started.
 
-    Where systemd runs, it starts this very command again in a scope of its own, which it may divide.
+    Under systemd, it restarts this command in a scope of its own, which the command may divide.
     """
     if ASKED not in os.environ and os.path.isdir("/run/systemd/system"):
         _start_again_in_scope()
-    find()  # divides it, which only a process that is alone in it can do
+    find()  # divides the group, which works only while no other process is in it
 
 
 def _start_again_in_scope() -> None:

@@ -1,7 +1,7 @@
-"""Processor time that one piece of the grader's own work may take; whatever takes more is interrupted.
+"""Limits the processor time of one piece of the grader's own work, and interrupts work that takes more.
 
-It works in any thread: a signal would reach the main thread alone, and a worker of a Dask cluster grades in others.
-A single call of a library written in C ends before it is interrupted.
+It works in any thread: a signal would reach only the main thread, but a Dask worker grades in other threads.
+A call of a C library finishes before it is interrupted.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 Result = TypeVar("Result")
-#: So often the time is looked at once it may have run out.
+#: Once the time may have run out, it is checked this often.
 POLL_SECONDS = 0.05
-#: An interrupt is lost where Python drops exceptions, as in a destructor: after so much more time another one comes.
+#: Python drops exceptions in places such as destructors, so another interrupt follows after this much more time.
 AGAIN_SECONDS = 0.5
 
 
 class Overspent(Exception):
-    """The work was interrupted because it took more processor time than it may."""
+    """Raised when work is interrupted because it took more processor time than it may."""
 
 
 class _Interrupt(BaseException):
-    """Raised amid the work. It is no `Exception`, so whoever handles the work's own errors lets it pass."""
+    """Raised inside the work; it is no `Exception`, so handlers of the work's own errors let it pass."""
 
 
 class _Here(threading.local):
-    """The allowances from which this thread spends, the innermost last."""
+    """Holds the allowances that this thread spends from, the innermost last."""
 
     def __init__(self) -> None:
         self.running: list[Allowance] = []
@@ -39,7 +39,7 @@ _here = _Here()
 
 
 class Allowance:
-    """So many seconds of processor time, to be used once: `Allowance(2).run(work)`."""
+    """Limits one piece of work to some seconds of processor time: `Allowance(2).run(work)`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -49,7 +49,7 @@ class Allowance:
         self._sending = threading.Lock()
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """Return what `work` returns. Raises Overspent where it takes too much processor time."""
+        """Return what `work` returns. Raises Overspent if it takes too much processor time."""
         self._thread, self._clock = threading.get_ident(), _clock_of_this_thread()
         self._began = self._clock()
         watch = threading.Thread(target=self._watch, daemon=True)
@@ -61,24 +61,24 @@ class Allowance:
             finally:
                 self._end(watch)
         except _Interrupt:
-            self._end(watch)  # the interrupt may have come in the midst of the first try
+            self._end(watch)  # the interrupt may have cut the first call short
             if not self.is_over:
-                raise  # it is that of an allowance around this one
+                raise  # it belongs to an outer allowance
         raise Overspent
 
     @property
     def spent(self) -> float:
-        """Seconds that were used: by this thread, and by others as far as they were charged."""
+        """Return the seconds that this thread used, plus those charged for other processes."""
         return self._clock() - self._began + self._charged
 
     @property
     def is_over(self) -> bool:
-        """Whether more was used than there was."""
+        """Return whether more time was used than allowed."""
         return self.spent > self._seconds
 
     def _watch(self) -> None:
         due = self._seconds
-        # No thread uses processor time faster than the clock goes.
+        # A thread's processor time never grows faster than the clock, so the limit can't be passed while this waits.
         while not self._ended.wait(max(due - self.spent, POLL_SECONDS)):
             with self._sending:
                 if not self._ended.is_set() and not self._held and self.spent > due:
@@ -90,9 +90,9 @@ class Allowance:
     def _end(self, watch: threading.Thread) -> None:
         self._ended.set()
         with self._sending:
-            pass  # from here on nothing is sent
+            pass  # nothing is sent after this
         for _ in range(2):
-            pass  # the interpreter raises in a loop, at the latest, what was sent before
+            pass  # an interrupt that was sent before is raised in a loop at the latest
         if self in _here.running:
             _here.running.remove(self)
         if watch.ident is not None:
@@ -101,7 +101,7 @@ class Allowance:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let no allowance of this thread interrupt what runs inside, such as half a message. Its time counts as ever."""
+    """Keep this thread's allowances from interrupting what runs inside, such as a send; its time still counts."""
     running = list(_here.running)
     before = [allowance._held for allowance in running]
     try:
@@ -116,7 +116,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def charge(seconds: float) -> None:
-    """Count time that another process used for the work of this thread."""
+    """Count seconds of processor time that another process used for this thread's work."""
     for allowance in _here.running:
         allowance._charged += seconds
     _interrupt_here()

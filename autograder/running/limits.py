@@ -1,4 +1,4 @@
-"""What a submission may use, and how a course changes that: the table [limits] of autograder.toml in its folder."""
+"""Defines what a submission may use, and reads a course's own limits from [limits] in its autograder.toml."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "
 
 
 class BadSettings(Expected):
-    """The course's settings cannot be used: one line that names the file and the remedy."""
+    """Raised when the course's settings can't be used; its one line names the file and the remedy."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one submission. Times are seconds of processor time: what they count does not depend on other work.
+    """Holds the limits of one submission. Times are seconds of processor time, which other work doesn't affect.
 
-    wall_clock_factor: each of them may take so many times as many seconds of the clock, so that a sleeper ends.
+    wall_clock_factor: multiplies each time to give its wall-clock limit, which ends code that only sleeps.
     memory_bytes: address space of each process beyond what the libraries take; all processes together may hold one
         and a half times as much.
-    processes: of one submission at a time. scratch_bytes: the size of its scratch folder. file_bytes: of a single file.
-    cpu_seconds: of each process, for cells and exercises alike. open_files: of each process.
-    reply_bytes: what one exercise may send back, all calls together.
+    processes: how many may run at a time. scratch_bytes: size of the scratch folder. file_bytes: size of one file.
+    cpu_seconds, open_files: limits of each process, for cells and exercises alike.
+    reply_bytes: how much one exercise may send back, all calls together.
     """
 
     seconds_per_exercise: float = 10.0
@@ -44,7 +44,7 @@ class Limits:
 
     @classmethod
     def from_course(cls, root: Path) -> Limits:
-        """The limits that a course folder sets, and the defaults for the others. Raises BadSettings."""
+        """Return the limits that a course folder sets, with defaults for the others. Raises BadSettings."""
         path = root / SETTINGS
         try:
             settings = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""One's own notebook in a plain process, where there is no fork (Windows): limits of time, none of memory."""
+"""Runs one's own notebook in a plain process where there is no fork (Windows), with limits of time, not of memory."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .sandbox import START_SECONDS, Sandbox, open_sandbox
 from .sandbox_messages import Request, Transcript
 from .submission_session import OUT_OF_CPU_TIME, TROUBLE, Lost, Session, Spawned
 
-#: How an exercise ends after which the process has nothing more to say.
+#: After an exercise that ended in one of these ways, the process can answer the next.
 OVER = ("done", "absent", "broken")
 
 
 def open_for_own_work(limits: Limits) -> Sandbox | PortableSandbox:
-    """What runs one's own notebook here; use it as a context manager."""
+    """Return the sandbox that runs one's own notebook on this system; use it as a context manager."""
     return open_sandbox(limits, unsafe=True) if hasattr(os, "fork") else PortableSandbox(limits)
 
 
@@ -46,11 +46,11 @@ class PortableSandbox:
         pass
 
     def session(self, cells: Sequence[CellSource]) -> PortableSession:
-        """A notebook's process, with its cells run. Use as a context manager."""
+        """Return a notebook's session; use it as a context manager, which runs the cells on entry."""
         return PortableSession(self, list(cells))
 
     def spawn(self, cpu_seconds: float, libraries: frozenset[str] = frozenset()) -> Spawned:
-        """A fresh process. Raises Lost when none starts."""
+        """Start a fresh process. Raises Lost if none starts."""
         token, folder = secrets.token_hex(16), str(WORKER.parent)
         wanted = {name: value for name, value in ENVIRONMENT.items() if "THREAD" in name or "TORCH" in name}
         with socket.create_server(("127.0.0.1", 0)) as server, tempfile.TemporaryFile() as words:
@@ -76,7 +76,7 @@ class PortableSandbox:
 
 
 def _answered(server: socket.socket, process: subprocess.Popen[bytes], token: str) -> socket.socket:
-    """The line to the process that knows the token; whoever else calls on this machine is not heard."""
+    """Return the connection to the process that knows the token; connections from other processes are closed."""
     server.settimeout(1)
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
@@ -90,7 +90,7 @@ def _answered(server: socket.socket, process: subprocess.Popen[bytes], token: st
 
 
 class Ending:
-    """Stands where a sandbox has its lifeline: to close it is to end the process."""
+    """Serves as the lifeline that a sandbox has: closing it ends the process."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -100,14 +100,14 @@ class Ending:
         self._process.wait()
 
     def code(self) -> int | None:
-        """How the process has ended by itself; None where it lives."""
+        """Wait up to a second for the process to end by itself; returns its exit code, or None while it lives."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(1)
         return None
 
 
 class PortableSession(Session):
-    """One notebook in one process, which answers its exercises itself. One that hangs is ended and started again."""
+    """Runs one notebook in one process, which also answers its exercises; a process that hangs is restarted."""
 
     @contextlib.contextmanager
     def _line(self, request: Request) -> Iterator[socket.socket]:
@@ -130,4 +130,4 @@ class PortableSession(Session):
         return {"code": self._lifeline.code()} if self._lifeline is not None else {}
 
     def _told(self) -> dict[str, Any]:
-        return {}  # nobody counts the processor time of all
+        return {}  # nothing counts the processor time of all processes

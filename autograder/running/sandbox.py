@@ -1,4 +1,4 @@
-"""A running zygote: in bubblewrap where strangers' work is graded, or plain for one's own."""
+"""Starts and stops the zygote: in bubblewrap to grade untrusted work, or as a plain process for one's own."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from .submission_session import Lost, Session, Spawned
 START_SECONDS = 120
 SPARE_SECONDS = 60.0
 REMOVE_SECONDS = 2.0
-#: What the first zygote has of the slow libraries.
+#: The first zygote has imported none of the slow libraries.
 NONE: frozenset[str] = frozenset()
 _started = itertools.count()
 
 
 class Sandbox:
-    """Starts submissions. Use `open_sandbox`, as a context manager."""
+    """Starts submissions; make one with `open_sandbox` and use it as a context manager."""
 
     def __init__(self, limits: Limits, mode: str, hidden: Sequence[str] = ()) -> None:
         self.limits, self.mode, self._hidden = limits, mode, tuple(hidden)
@@ -42,8 +42,8 @@ class Sandbox:
         self.hierarchy = None if mode == "plain" else control_groups.find()
         self._groups: list[Group] = []
         self._process: subprocess.Popen[bytes] | None = None
-        self._zygotes: dict[frozenset[str], socket.socket] = {}  # what each has imported -> the way to order it
-        self._cold: set[frozenset[str]] = set()  # those that are still to say that they are ready
+        self._zygotes: dict[frozenset[str], socket.socket] = {}  # what each has imported -> the socket for its orders
+        self._cold: set[frozenset[str]] = set()  # those that haven't said yet that they are ready
         self._words: IO[bytes] | None = None
 
     def __enter__(self) -> Sandbox:
@@ -55,9 +55,9 @@ class Sandbox:
         self.stop()
 
     def launch(self, libraries: frozenset[str] = frozenset()) -> None:
-        """Start the zygote, and do not wait for it: it takes a second or two to be warm.
+        """Start the zygote without waiting for it: its imports take a second or two.
 
-        libraries: what most submissions will find imported, of what takes long.
+        libraries: slow libraries to import as well, because most submissions need them.
         """
         kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
         ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
@@ -83,11 +83,11 @@ class Sandbox:
             self.bring(libraries)
 
     def borrow(self) -> None:
-        """Called in a process that was forked with a running sandbox: it may use it, and may not end it."""
-        self._is_mine, self._cold = False, set()  # that they are ready is said to the process before the fork
+        """Let a forked process use the sandbox that was running at the fork, but not end it."""
+        self._is_mine, self._cold = False, set()  # the zygotes tell only the parent process that they are ready
 
     def start(self) -> None:
-        """Have a warm zygote. Raises NoSandbox."""
+        """Start the zygote unless it runs, and wait until it is ready. Raises NoSandbox."""
         if self._process is None:
             self.launch()
         self._hear_ready()
@@ -110,7 +110,7 @@ class Sandbox:
             self._cold.discard(libraries)
 
     def bring(self, libraries: frozenset[str]) -> None:
-        """Have a zygote that has imported these, so that no submission spends its time on it, and wait for none."""
+        """Start a zygote that imports these, so that no submission spends its time on it; doesn't wait for it."""
         base = max((had for had in self._zygotes if had < libraries), key=len)
         ours, theirs = socket.socketpair(socket.AF_UNIX, self._zygotes[base].type)
         with theirs:
@@ -120,13 +120,13 @@ class Sandbox:
         self._cold.add(libraries)
 
     def _last_words(self) -> str:
-        """End the zygote; returns what it said on standard error."""
+        """End the zygote; returns what it wrote to standard error."""
         words = os.pread(self._words.fileno(), 2**20, 0) if self._words is not None else b""
         self.stop()
         return words.decode(errors="replace")
 
     def stop(self) -> None:
-        """End the zygote and everything below it."""
+        """End the zygote and all processes below it, unless it is borrowed."""
         for control in self._zygotes.values():
             control.close()
         if self._process is not None and self._is_mine:
@@ -139,9 +139,9 @@ class Sandbox:
         self._groups = remove_all(self._groups, seconds=REMOVE_SECONDS)
 
     def prove(self) -> None:
-        """Run a first, empty submission: what the kernel refuses shows only here. Raises NoSandbox."""
+        """Run a first, empty submission, because only this shows what the kernel refuses. Raises NoSandbox."""
         for hierarchy in (self.hierarchy, None) if self.hierarchy else (None,):
-            self.hierarchy = hierarchy  # the second time without control groups, should it be for them
+            self.hierarchy = hierarchy  # the second try has no control groups, in case they were the cause
             with contextlib.suppress(Lost), self.session([CellSource("first", "given", "pass")]) as session:
                 if session.cells[0].status == "ran":
                     return
@@ -150,14 +150,14 @@ class Sandbox:
         )
 
     def session(self, cells: Sequence[CellSource]) -> Session:
-        """A submission's process, with its cells run. Use as a context manager."""
+        """Return a submission's session; use it as a context manager, which runs the cells on entry."""
         return Session(self, list(cells))
 
     def spawn(self, cpu_seconds: float, libraries: frozenset[str] = frozenset()) -> Spawned:
-        """A fresh process for a submission. Raises Lost when the zygote is gone.
+        """Start a fresh process for a submission. Raises Lost if the zygote is gone.
 
-        cpu_seconds: the processor time that it and all that it starts may have together.
-        libraries: names that it is to find imported, of those that take long.
+        cpu_seconds: the processor time that it and all processes it starts may use together.
+        libraries: names of slow libraries that it finds imported.
         """
         to_live = self.limits.seconds_per_submission * self.limits.wall_clock_factor + SPARE_SECONDS
         order = {**asdict(self.limits), "seconds_to_live": to_live, "cpu_to_live": cpu_seconds, "uid": _user_id()}
@@ -183,15 +183,15 @@ class Sandbox:
                 socket.send_fds(self._zygotes[libraries], [json.dumps(order).encode()], descriptors)
             except OSError as error:
                 if libraries != NONE and libraries in self._zygotes:
-                    self._zygotes.pop(libraries).close()  # should it have ended: the next submission gets another
+                    self._zygotes.pop(libraries).close()  # it may have ended, so the next submission gets another
                 if not self._is_mine:
-                    self.stop()  # from here on this process has one of its own
+                    self.stop()  # from here on, this process has its own zygote
                 raise Lost(str(error)) from None
             ours.pop_all()
         return Spawned(channel, lifeline, group)
 
     def _group(self) -> Group | None:
-        """A control group for the next submission; those of ended ones are removed on the way."""
+        """Return a control group for the next submission, if there can be one; removes those of ended submissions."""
         self._groups = remove_all(self._groups)
         if self.hierarchy is None:
             return None
@@ -201,11 +201,11 @@ class Sandbox:
 
 
 def _user_id() -> int:
-    """A user id that no other submission on this machine has now: the kernel counts processes by user."""
+    """Return a user id that no other submission here has now, because the kernel counts processes by user."""
     number = os.getpid() * 64 + next(_started) % 64  # process ids stay below 2**22
     with contextlib.suppress(OSError, ValueError), open("/proc/self/uid_map", encoding="ascii") as file:
         first, _, count = (int(word) for word in file.readline().split())
-        if count < 2**31:  # a container with few user ids: the upper half of them, shared where it must be
+        if count < 2**31:  # a container with few user ids: submissions get the upper half, and share if they must
             return first + count // 2 + number % max(count - count // 2, 1)
     return 2**30 + number
 
@@ -223,13 +223,13 @@ def _explain(mode: str, words: str) -> str:
 
 
 def sandbox_mode() -> str:
-    """ "root" or "user", whichever this process would use."""
+    """Return "root" or "user", whichever this process would use."""
     return "root" if os.geteuid() == 0 else "user"
 
 
 @cache
 def preflight() -> str | None:
-    """Why there can be no sandbox here, in one line, or None. What only a run can tell, the start of one tells."""
+    """Return in one line why no sandbox can run here, or None; some reasons show only when one starts."""
     if sys.platform != "linux":
         return "no sandbox: grading strangers' work needs Linux (use a container or a virtual machine)"
     if bubblewrap.program() is None:
@@ -242,9 +242,9 @@ def preflight() -> str | None:
 
 
 def open_sandbox(limits: Limits | None = None, unsafe: bool = False, hidden: Sequence[str] = ()) -> Sandbox:
-    """A sandbox, warm once it is entered. Raises NoSandbox with the remedy; `unsafe` is a plain process.
+    """Return a sandbox, which is ready once entered; `unsafe` gives a plain process. Raises NoSandbox with the remedy.
 
-    hidden: folders that no submission may see, even should they lie among what must be shown.
+    hidden: folders that no submission may see, even if they are inside folders that must be mounted.
     """
     reason = None if unsafe else preflight()
     if not hasattr(os, "fork"):
@@ -254,26 +254,26 @@ def open_sandbox(limits: Limits | None = None, unsafe: bool = False, hidden: Seq
     return Sandbox(limits or Limits(), "plain" if unsafe else sandbox_mode(), hidden)
 
 
-#: Where nbgrader's exchange lies if nobody says otherwise.
+#: The default place of nbgrader's exchange.
 EXCHANGE = "/usr/local/share/nbgrader/exchange"
 CONFIGURATION = "nbgrader_config.py"
 
 
 @cache
 def unseen(root: Path) -> tuple[str, ...]:
-    """The course's folder, and nbgrader's exchange wherever a configuration of this course or machine puts it."""
+    """Return the course's folder and nbgrader's exchange, wherever a configuration of course or machine puts it."""
     found = {str(root.resolve()), EXCHANGE}
     for folder in (str(root), *jupyter_config_path()):
-        with contextlib.suppress(Exception):  # whoever needs the configuration says what is wrong with it
+        with contextlib.suppress(Exception):  # the code that needs the configuration says what is wrong with it
             place = PyFileConfigLoader(CONFIGURATION, path=folder).load_config()["Exchange"]["root"]
             found.add(str(Path(str(place)).expanduser().resolve()))
     return tuple(sorted(found))
 
 
 def launched(root: Path, units: Sequence[str], limits: Limits, unsafe: bool) -> Sandbox:
-    """A sandbox on its way, with what submissions of these units import (none named: of any). Raises NoSandbox.
+    """Launch a sandbox that imports what submissions of these units need (none named: of any). Raises NoSandbox.
 
-    Whoever uses it waits for it, and whoever has launched it stops it.
+    It returns before the sandbox is ready; entering the sandbox waits for it, and the caller must stop it.
     """
     releases = [path for path in sorted((root / "notebooks").glob("*/*.ipynb")) if not units or path.stem in units]
     torch = any("import torch" in path.read_text(encoding="utf-8", errors="replace") for path in releases)

@@ -1,7 +1,7 @@
-"""The messages to and from a student's process: its cells, what is asked of its functions, and what came back.
+"""Writes the messages to a student's process and reads those from it: cells, calls of its functions, and results.
 
-`Request` turns cases into the trees and bytes that travel; `Transcript` collects the frames that return into an
-`Answer`. Neither knows what would be right. What comes back is made safe to pass on.
+`Request` turns cases into the trees and bytes to send; `Transcript` collects the frames that come back in an
+`Answer`. Neither knows the correct results. Everything that comes back is made safe to pass on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .torch_functions import Differentiable, bare
 
 
 def read_failure(error: Any) -> Failure:
-    """The failure that a stranger's frame describes; what is not text or a line number in it is dropped."""
+    """Return the failure that an untrusted frame describes; anything but text and a line number is dropped."""
     error = error if isinstance(error, dict) else {}
     line = error.get("line")
     known = type(line) is int and 0 < line < 10**6
@@ -38,7 +38,7 @@ def read_failure(error: Any) -> Failure:
 
 
 def words(value: Any, cap: int) -> str:
-    """Text from a stranger, cut short, without lone surrogates, which would break whoever writes it down."""
+    """Return untrusted text, cut to `cap` letters, without lone surrogates, which can't be written to a file."""
     return value[:cap].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
@@ -47,7 +47,7 @@ IMPORT = re.compile(r"^import matplotlib\.pyplot as plt$", re.MULTILINE)
 
 
 def slow_libraries(cells: Sequence[CellSource]) -> frozenset[str]:
-    """What takes long to import, and is to be there already: of matplotlib only what students use themselves."""
+    """Return the slow libraries to import in advance; matplotlib is one only if a student's own cell uses it."""
     found = {"torch"} if any("torch" in cell.source for cell in cells) else set()
     if any(PLOTS.search(cell.source) for cell in cells if cell.kind != "given"):
         found.add("matplotlib")
@@ -55,7 +55,7 @@ def slow_libraries(cells: Sequence[CellSource]) -> frozenset[str]:
 
 
 def order_of(cell: CellSource, libraries: frozenset[str]) -> dict[str, Any]:
-    """What is sent of a cell. Where no student draws, ours import matplotlib when something is drawn."""
+    """Return what is sent of a cell. If no student's cell draws, given cells import matplotlib only on first use."""
     source = cell.source
     if cell.kind == "given" and "matplotlib" not in libraries:
         source = IMPORT.sub("from worker.lazy_matplotlib import plt", source)
@@ -71,36 +71,36 @@ def outcome_of(name: str, header: dict[str, Any]) -> CellOutcome:
     return CellOutcome(name, status, failure, header.get("defined") is True)
 
 
-#: An exercise that asks more often than this, all its cases together, is taken to have no end.
+#: An exercise that calls the host more often than this, all its cases together, is taken to run forever.
 QUESTIONS_CAP = 10_000
-#: So many calls of each are kept for each case, to be looked at where the answer is wrong.
+#: This many calls of each function are kept per case, to diagnose a wrong answer.
 KEPT = 40
-#: What a host function may be handed by a stranger: numbers this large, arrays with this many entries, all together.
+#: Untrusted code may pass a host function numbers up to this size, and this many entries in all.
 NUMBER_CAP = 4_096
 ENTRIES_CAP = 4_096
 PRODUCT_CAP = 3 * 10**7
 REPEATED_CAP = 1_000
-#: Steps of an answer whose values are looked at.
+#: This many noted values of an answer's steps are read.
 NOTED_CAP = 1_000
-#: Processor time of a request with other texts, however many.
+#: Processor time of a request with rewritten versions of an answer, however many.
 SECONDS_FOR_SOURCES = 2.0
-#: The same for tensors: broadcasting multiplies axes, so each is kept short.
+#: Untrusted code may pass tensors within these limits: broadcasting multiplies axes, so each must be short.
 AXES_CAP = 4
 AXIS_CAP = 40
 TENSOR_ENTRIES_CAP = 30_000
-#: Of a result of tensors there are two copies on its way back.
+#: This is lower than PRODUCT_CAP, because sending back a result of tensors takes two copies of it.
 TENSOR_PRODUCT_CAP = 175 * 10**5
 
 
 class Request:
-    """One exercise's questions, ready to travel.
+    """Holds one exercise's calls, ready to send.
 
     function: the name to look up among the student's definitions.
     calls, payload: the cases as trees and bytes.
-    stand_ins: names of earlier functions whose part the host plays in this request.
-    library: "numpy" or "torch": what the other side makes of arrays.
+    stand_ins: names of earlier functions that the host computes in this request.
+    library: "numpy" or "torch", the kind of arrays that the worker makes.
     forbidden: what the function may not use.
-    sources: other texts of the function, each of which is asked in its place, once and unwatched.
+    sources: rewritten versions to call instead of the function, once per case and without the call monitor.
     """
 
     def __init__(
@@ -114,19 +114,19 @@ class Request:
     ) -> None:
         self.function = function
         self.sources = tuple(sources)
-        #: Whether marks hang on the answer: other texts of a function serve the diagnosis alone.
+        #: Whether marks depend on the answer; rewritten versions of a function only serve the diagnosis.
         self.for_marks = not sources
         self.forbidden = tuple(forbidden)
         self.library = library
         self.stand_ins = tuple(stand_ins or ())
         adapted = Differentiable if library == "torch" else _as_it_is
         self._functions: dict[str, Callable[..., Any]] = {k: adapted(f) for k, f in (stand_ins or {}).items()}
-        #: Which of the host's functions were asked for, by name.
+        #: Names of the host's functions that were called.
         self.called: set[str] = set()
         self._asked = 0
-        #: The functions that the cases hand over: how often each was asked for, by case and place in the arguments.
+        #: How often each function that a case passes was called, by case and place in the arguments.
         self.asked: dict[tuple[int, int | str], int] = {}
-        #: The same call by call, by case, the first time that it is asked.
+        #: The calls themselves by case, from the first run of each.
         self.questions: dict[int, list[HostCall]] = {}
         self._places: dict[str, tuple[int, int | str]] = {}
         self._devices: dict[Device, tuple[int, Mapping[str, Callable[..., Any]]]] = {}
@@ -160,7 +160,7 @@ class Request:
                     self._turns[tree["id"]] = turns
 
     def header(self) -> dict[str, Any]:
-        """What the worker is told beside the bytes. seconds: of processor time, where it gets less than an exercise."""
+        """Return what is sent with the bytes. seconds: processor time, if the request gets less than an exercise."""
         told = {"function": self.function, "calls": self.calls, "library": self.library}
         told |= {"stand_ins": list(self.stand_ins), "forbidden": list(self.forbidden)}
         return {**told, "sources": list(self.sources), "seconds": SECONDS_FOR_SOURCES} if self.sources else told
@@ -177,7 +177,7 @@ class Request:
         return encoder.encode(value)
 
     def transcript(self) -> Transcript:
-        """An empty transcript for the answers to this request."""
+        """Return an empty transcript for the answers to this request."""
         if self.sources:
             count = len(self.calls) * len(self.sources)
             self._transcript = Transcript(count, range(count), self.asked, self.questions)
@@ -187,7 +187,7 @@ class Request:
         return self._transcript
 
     def reply(self, header: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-        """Answer an "ask" frame: call the host function it names, on arguments that a stranger chose."""
+        """Answer an "ask" frame by calling the host function that it names with its untrusted arguments."""
         self._asked += 1
         identity = header.get("id")
         function = self._functions.get(identity) if isinstance(identity, str) else None
@@ -214,7 +214,7 @@ class Request:
                 else:
                     result = function(*args, **kwargs)
             return {"value": encoder.encode(result)}, encoder.payload()
-        except Exception as error:  # whatever a stranger's arguments provoke goes back to the stranger
+        except Exception as error:  # any error that untrusted arguments cause goes back to the code that sent them
             self._keep(identity, header.get("number"), (), str(error)[:500], allowed=getattr(error, "allowed", None))
             name = type(error).__name__ if isinstance(error, (ValueError, TypeError, IndexError)) else "ValueError"
             return {"raise": name, "message": str(error)[:500]}, b""
@@ -228,7 +228,7 @@ class Request:
         kwargs: Mapping[str, Any] | None = None,
         allowed: int | None = None,
     ) -> None:
-        """Note a call by the first asking of a case, by its number, which is a stranger's word; no mark hangs on it."""
+        """Keep a call if its number is that of a case's first run; it is untrusted, but no mark depends on it."""
         index, place = self._places.get(identity, (None, 0))
         if index is None or type(number) is not int or number != index:
             return
@@ -240,21 +240,21 @@ class Request:
 
     @property
     def is_endless(self) -> bool:
-        """Whether the host's functions were asked for so often that there seems to be no end."""
+        """Return whether the host's functions were called so often that the exercise seems to run forever."""
         return self._asked >= QUESTIONS_CAP
 
     def pause(self, header: Mapping[str, Any], seconds: float) -> float:
-        """How long to hold back an answer that took so many seconds, so that its time says nothing of its making."""
+        """Return how long to delay a reply that took `seconds`, so that its timing reveals nothing."""
         identity = header.get("id")
         function = self._functions.get(identity) if isinstance(identity, str) else None
         pace = function.device.pace if isinstance(function, DevicePart) else 0.0
         return -seconds % pace if pace else 0.0
 
     def _part(self, part: DevicePart, identity: str, number: Any) -> Callable[..., Any]:
-        """The function of the device as it stands in the call of this number; a new call begins with a new device.
+        """Return the device's function for the call of this number; each call has a new device.
 
-        The number is a stranger's word: it must be one at which this case is asked, none goes back, and none comes
-        before the answers to all earlier ones, which a later device would else help to find.
+        The number is untrusted: it must be one of this case's runs, may not decrease, and may come only after the
+        answers to all earlier calls, because a later device could help to find them.
         """
         known = type(number) is int and self._turn <= number and number in self._turns[identity]
         if not known or (self._transcript is not None and not self._transcript.has_come_to(number)):
@@ -294,9 +294,9 @@ def _refuse_excess(values: list[Any]) -> None:
 
 
 def _count(value: Any) -> float:
-    """The largest number in what can stand where a count is due: a number, an array of one, or one of integers.
+    """Return the largest number in a value that could be a count: a number, a 0-d array, or an array of integers.
 
-    At least 1. Raises ValueError where it is above NUMBER_CAP.
+    It is at least 1. Raises ValueError if it is above NUMBER_CAP.
     """
     array = value.array if isinstance(value, Tensor) else value
     if isinstance(array, (int, float)):
@@ -312,9 +312,9 @@ def _count(value: Any) -> float:
 
 
 class Transcript:
-    """Collects the frames of one exercise. `take` returns True once the last frame has come.
+    """Collects the frames of one exercise in an `Answer`.
 
-    once: the cases that are not repeated. asked, questions: what the request counts and keeps meanwhile.
+    once: the cases that are not repeated. asked, questions: the request's own records, which it fills meanwhile.
     """
 
     def __init__(
@@ -330,12 +330,12 @@ class Transcript:
         self.answer = Answer(asked={} if asked is None else asked, questions={} if questions is None else questions)
 
     def has_come_to(self, number: int) -> bool:
-        """Whether the call of this number can be under way: all before it are answered, as far as they have answers."""
+        """Return whether the call of this number can be running: all earlier calls that send an answer have sent it."""
         answered = len(self.answer.calls) + self._repeated
         return number <= answered or answered == 2 * self._n_cases - len(self._once)
 
     def take(self, header: Mapping[str, Any], payload: bytes) -> bool:
-        """Raises BadValue when a frame is out of order or malformed."""
+        """Add a frame; returns True for the last one. Raises BadValue if it is out of order or malformed."""
         event, calls = header.get("event"), self.answer.calls
         if event == "done":
             repeated = all(call.again is not None for i, call in enumerate(calls) if i not in self._once)

@@ -1,7 +1,7 @@
-"""One submission as the host sees it: its cells are run, then each exercise is asked.
+"""Runs one submission from the host: first its cells, then each exercise.
 
-Nothing that a student's process does raises here. A process that dies or hangs is started again, without the cell in
-which it did so, and what it did becomes an outcome or an answer.
+Nothing that a student's process does raises an error here. A process that dies or hangs is restarted without the cell
+in which it did so, and its failure becomes an outcome or an answer.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from .limits import Limits
 from .sandbox_messages import QUESTIONS_CAP, Request, Transcript, order_of, outcome_of, slow_libraries
 
 RESTARTS = 3
-#: Where the host ends what takes too long, the student's process itself would do so this many times later.
+#: The host ends what takes too long; the student's process does so itself only after this many times the limit.
 LATER = 3
 TOO_LONG = "The notebook as a whole took too long"
-#: The share of a submission's time for cells of the student's own, which may train: the exercises need the rest.
+#: Share of a submission's time for the student's own cells, which may train models; the exercises need the rest.
 OWN_CELLS = 1 / 3
-#: The share that must be left before other texts of an answer are tried: that is for a message, not for a mark.
+#: Share that must be left before rewritten versions of an answer run, because they improve a message, not a mark.
 FOR_MARKS = 1 / 2
 GRACE_SECONDS = 5.0
 HEADER_CAP = 2**20
-#: A letter of a header counts as so many bytes of the reply: what it describes takes several times its memory.
+#: A letter of a header counts as this many bytes of the reply, because its value takes several times the memory.
 LETTER_BYTES = 3
 OUT_OF_CPU_TIME = f"signal {getattr(signal, 'SIGXCPU', 24):d}"
 TROUBLE = (BadFrame, BadValue, Closed, FrameTimeout, OSError)
 
 
 class Lost(Exception):
-    """The submission's process is gone."""
+    """Raised when the submission's process is gone."""
 
 
 @dataclass(frozen=True)
 class Spawned:
-    """A submission's process: the channel to it, the lifeline to its keeper, and its control group where it has one.
+    """Holds a submission's process: the channel to it, the lifeline to its supervisor, and its control group, if any.
 
-    Whoever closes the lifeline ends the process.
+    Closing the lifeline ends the process.
     """
 
     channel: socket.socket
@@ -59,7 +59,7 @@ class Spawned:
 
 
 class Spawns(Protocol):
-    """What starts processes for submissions: a sandbox."""
+    """Describes a sandbox, which starts processes for submissions."""
 
     limits: Limits
     mode: str
@@ -68,7 +68,7 @@ class Spawns(Protocol):
 
 
 class Session:
-    """A context manager; see `Sandbox.session`."""
+    """Runs one submission; a context manager that `Sandbox.session` makes."""
 
     def __init__(self, sandbox: Spawns, cells: list[CellSource]) -> None:
         self._sandbox, self._limits, self._sources = sandbox, sandbox.limits, cells
@@ -91,21 +91,20 @@ class Session:
         self._hang_up()
 
     def _of_the_clock(self, seconds: float) -> float:
-        """How long what may use `seconds` of processor time may take."""
+        """Return the wall-clock limit of work that may use `seconds` of processor time."""
         return seconds * self._limits.wall_clock_factor
 
     def _cpu_left(self) -> float:
-        """Processor time that the submission may still use: what its processes' keepers have told, and what it asked
-        of us, is gone."""
+        """Return the processor time that is left, after what the supervisors reported and what the host spent on it."""
         return self._limits.seconds_per_submission - self._cpu_before - (self._cpu_seconds or 0.0)
 
     def _is_over(self, share: float = 0.0) -> bool:
-        """Whether no more than this share of the submission's time is left."""
+        """Return whether no more than this share of the submission's time is left."""
         least = share * self._limits.seconds_per_submission
         return time.monotonic() + self._of_the_clock(least) > self._ends or self._cpu_left() <= least
 
     def _hang_up(self) -> None:
-        """End the submission's process; a closed lifeline ends all that it started, too."""
+        """End the submission's process; closing the lifeline also ends everything that it started."""
         for end in (self._channel, self._lifeline):
             if end is not None:
                 end.close()
@@ -115,7 +114,7 @@ class Session:
     def _run_cells(self) -> None:
         """Start a process and run the cells; start again without a cell that ended or blocked the process.
 
-        Raises Lost where not even the first cell began, time and again: no student's code had run, so it is our fault.
+        Raises Lost if the first cell never began in several tries: no student code had run, so the grader is at fault.
         """
         outcomes = dict(self._left_out)
         for attempt in range(RESTARTS + 1):
@@ -136,7 +135,7 @@ class Session:
         ]
 
     def _run_through(self, outcomes: dict[int, CellOutcome]) -> _Culprit | None:
-        """Run all cells that are not left out in a fresh process; the one in which it ended, if it did."""
+        """Run all cells that are not left out in a fresh process; returns the cell in which it ended, if it did."""
         wanted = [index for index in range(len(self._sources)) if index not in self._left_out]
         sources = [self._sources[index] for index in wanted]
         cells = [order_of(cell, self._libraries) for cell in sources]
@@ -182,11 +181,11 @@ class Session:
         return min(time.monotonic() + seconds, self._ends) + GRACE_SECONDS
 
     def ask(self, request: Request) -> Answer:
-        """Ask one exercise, in a child process of the submission's own."""
+        """Run one exercise in a child process of the submission."""
         with undisturbed():
             answer = self._ask(request)
             if answer.status == "crashed" and not answer.calls and self._channel is None:
-                answer = self._ask(request)  # the exercise before may have doomed the process of the notebook
+                answer = self._ask(request)  # the previous exercise may have broken the notebook's process
             return answer
 
     def _ask(self, request: Request) -> Answer:
@@ -197,7 +196,7 @@ class Session:
         if self._channel is None:
             return Answer("crashed", "The notebook ends its own process, so this function could not be asked.")
         if self._cpu_seconds is None:
-            self._told()  # what the cells have used is not this exercise's
+            self._told()  # what the cells have used doesn't count for this exercise
         transcript = request.transcript()
         deadline = self._deadline(self._of_the_clock(self._limits.seconds_per_exercise))
         began = time.thread_time()
@@ -213,14 +212,14 @@ class Session:
             finished = "closed"
         except MemoryError:
             finished = "broken"
-        except Exception:  # whatever a stranger's frames provoke in whoever reads them
+        except Exception:  # untrusted frames may cause any error in the code that reads them
             finished = "garbled"
         self._cpu_before += time.thread_time() - began
         return self._conclude(transcript, finished, deadline)
 
     @contextlib.contextmanager
     def _line(self, request: Request) -> Iterator[socket.socket]:
-        """Send a request; the socket on which its answer comes."""
+        """Send a request; gives the socket on which its answer arrives."""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
@@ -257,12 +256,12 @@ class Session:
                 time.sleep(request.pause(header, time.monotonic() - began))
                 ours.settimeout(GRACE_SECONDS)
                 send_frame(ours, reply, data)
-                deadline = min(deadline + time.monotonic() - began, self._ends + GRACE_SECONDS)  # it waited for us
+                deadline = min(deadline + time.monotonic() - began, self._ends + GRACE_SECONDS)  # the host's own time
             elif transcript.take(header, payload):
                 return "done"
 
     def _conclude(self, transcript: Transcript, finished: str, deadline: float) -> Answer:
-        """Hear how the child ended and clear away what it left. A process that stays silent is ended."""
+        """Find out how the child ended and kill what it left running; ends a process that doesn't reply."""
         how = self._child_ended(time.monotonic() + 1) if finished == "closed" else ""
         before = self._cpu_seconds
         excess = self._sweep()
@@ -276,12 +275,12 @@ class Session:
         return self._answer_of(transcript, finished, how, excess, used)
 
     def _answer_of(self, transcript: Transcript, finished: str, how: str, excess: list[str], used: float) -> Answer:
-        """What the host makes of an exercise that is over.
+        """Return the answer of an exercise that is over.
 
-        how: how the child ended, where it did. excess: the limits that were passed. used: seconds of processor time.
+        how: how the child ended, if it did. excess: the limits that were exceeded. used: seconds of processor time.
         """
         answer = transcript.answer
-        if finished == "done":  # all is answered; should the notebook's process be gone, the next one starts it anew
+        if finished == "done":  # all is answered; if the notebook's process is gone, the next exercise restarts it
             return answer
         if finished == "absent":
             return Answer("missing", "The notebook defines no function of this name.")
@@ -296,13 +295,13 @@ class Session:
             return Answer("timeout", f"Your code's calls of the functions it was given take {within}.", answer.calls)
         spent = how == OUT_OF_CPU_TIME or used >= seconds
         if (spent or finished == "timeout" or how == "timeout") and "memory" not in excess:
-            # else it waits for a process that was ended
+            # after that, the host has only waited for a process that was killed
             within = f"{seconds:g} seconds of processor time" if spent else f"{self._of_the_clock(seconds):g} seconds"
             return Answer("timeout", f"Your code did not finish within {within}.", answer.calls)
         return Answer("crashed", self._death(finished, how, excess), answer.calls)
 
     def _child_ended(self, deadline: float) -> str:
-        """What the process says of its child's end; "" when it says nothing that can be understood."""
+        """Return how the process says that its child ended, or "" if it sends nothing valid."""
         if self._channel is None:
             return ""
         try:
@@ -312,12 +311,12 @@ class Session:
         return how if isinstance(how, str) and re.fullmatch(r"(signal|exit) \d{1,3}|timeout|no child", how) else ""
 
     def _sweep(self) -> list[str]:
-        """Have the keeper kill what the exercise left running; returns the limits that were passed meanwhile."""
+        """Have the supervisor kill what the exercise left running; returns the limits that were exceeded meanwhile."""
         try:
             self._lifeline.settimeout(GRACE_SECONDS)
             self._lifeline.sendall(SWEEP)
         except OSError:
-            pass  # it has ended: its last words are still to be read
+            pass  # it has ended, but its last frame can still be read
         words = self._last_words()
         if words.get("event") == "swept":
             return list(words["excess"])
@@ -325,20 +324,20 @@ class Session:
         return [str(words.get("how"))]
 
     def _told(self) -> dict[str, Any]:
-        """What the keeper says when it is asked for the processor time used so far."""
-        with contextlib.suppress(OSError, AttributeError):  # it has ended: its last words are still to be read
+        """Ask the supervisor for the processor time used so far; returns its frame."""
+        with contextlib.suppress(OSError, AttributeError):  # it has ended, but its last frame can still be read
             self._lifeline.settimeout(GRACE_SECONDS)
             self._lifeline.sendall(TELL)
         return self._last_words()
 
     def _memory_ran_out(self) -> bool:
-        """Whether the kernel has ended a process of this submission for want of memory since this was last asked."""
+        """Return whether the kernel has killed a process of this submission for lack of memory since the last call."""
         before = self._memory_deaths
         self._memory_deaths = self._group.memory_deaths() if self._group is not None else 0
         return self._memory_deaths > before
 
     def _last_words(self) -> dict[str, Any]:
-        """The next frame of the keeper, which is ours to trust; {} when there is none."""
+        """Return the next frame of the supervisor, which can be trusted, or {} if there is none."""
         if self._lifeline is None:
             return {}
         try:
@@ -350,7 +349,7 @@ class Session:
         return words
 
     def _death(self, finished: str, how: str, excess: list[str]) -> str:
-        """One sentence for the student on why the exercise ended early."""
+        """Return one sentence for the student on why the exercise ended early."""
         kind, _, number = how.partition(" ")
         if "memory" in excess:
             return f"Your code used more than the {self._limits.memory_bytes / 2**20:.0f} MiB of memory it has."
@@ -370,7 +369,7 @@ class Session:
 
 @dataclass(frozen=True)
 class _Culprit:
-    """The cell in which a process ended."""
+    """Holds the cell in which a process ended."""
 
     index: int
     outcome: CellOutcome

@@ -1,4 +1,4 @@
-"""Our own torch functions, called with NumPy arrays: on the host no other room needs to know of torch."""
+"""Calls the course's own torch functions with NumPy arrays, so that no other module of the host needs torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..worker.encode_values import Foreign, Tensor, leaves, map_leaves
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """torch with one thread inside: on tensors as small as ours, waking several costs far more than the work."""
+    """Limit torch to one thread inside: on such small tensors, waking several costs far more than the work."""
     import torch
 
     before = torch.get_num_threads()
@@ -27,9 +27,9 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def finite_eigenvalues() -> Iterator[None]:
-    """Inside, eigenvalues of NaN are refused: torch's LAPACK may end the whole process over them.
+    """Raise ValueError inside for eigenvalues of NaN or infinity, because torch's LAPACK may end the process over them.
 
-    Changed programs, the course's and a student's, come to such matrices.
+    Changed versions of programs, the course's or a student's, can produce such matrices.
     """
     import torch
 
@@ -53,7 +53,7 @@ def finite_eigenvalues() -> Iterator[None]:
 
 
 def to_torch(value: Any) -> Any:
-    """The same value with a torch tensor for every array, which shares no memory with it but keeps its layout."""
+    """Return the value with a torch tensor for every array, which shares no memory with it but keeps its layout."""
     return map_leaves(value, lambda leaf: _tensor(leaf) if isinstance(leaf, np.ndarray) else leaf)
 
 
@@ -64,7 +64,7 @@ def _tensor(array: np.ndarray) -> Any:
 
 
 def to_numpy(value: Any) -> Any:
-    """The same value with an array for every torch tensor, and a `Foreign` for every NumPy array that was there."""
+    """Return the value with an array for every torch tensor, and a `Foreign` for every NumPy array that it held."""
     import torch
 
     def plain(leaf: Any) -> Any:
@@ -76,7 +76,7 @@ def to_numpy(value: Any) -> Any:
 
 
 def as_asked(value: Any) -> Any:
-    """A decoded answer to a torch exercise in the judge's terms: tensors are arrays, and NumPy arrays are foreign."""
+    """Return a decoded torch answer as the grader compares it: tensors become arrays, and NumPy arrays `Foreign`."""
 
     def plain(leaf: Any) -> Any:
         if isinstance(leaf, Tensor):
@@ -87,7 +87,7 @@ def as_asked(value: Any) -> Any:
 
 
 def gradients(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """What the worker works out for a case that asks for gradients; takes tensors."""
+    """Compute what the worker computes for a case with gradients; takes tensors."""
     for leaf in leaves((*args, *kwargs.values())):
         if worker_tensors.is_floating(leaf):
             leaf.requires_grad_()
@@ -95,7 +95,7 @@ def gradients(function: Callable[..., Any], args: list[Any], kwargs: dict[str, A
 
 
 class Differentiable:
-    """A torch function of ours that a stranger calls across the border: its value, and its gradient when asked."""
+    """Wraps a torch function of the course, so that code in the sandbox can get its value and its gradient."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -105,7 +105,7 @@ class Differentiable:
             return to_numpy(self._function(*to_torch(_own(bare(args))), **to_torch(_own(bare(kwargs)))))
 
     def gradient(self, args: tuple[Any, ...], kwargs: dict[str, Any], grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The gradients of the inputs that asked for one, from those of all results."""
+        """Return the gradients of the inputs that require one, from those of all results."""
         with one_thread():
             return self._gradient(args, kwargs, grads)
 
@@ -132,7 +132,7 @@ class Differentiable:
 
 
 def _own(value: Any) -> Any:
-    """A stranger's function as an argument: known by its name, it is ours that is used."""
+    """Replace a function among untrusted arguments by torch's own function of that name."""
     from torch.nn import functional
 
     known = {"function gelu": functional.gelu, "function relu": functional.relu}
@@ -140,5 +140,5 @@ def _own(value: Any) -> Any:
 
 
 def bare(value: Any) -> Any:
-    """Decoded values with arrays for tensors."""
+    """Return decoded values with arrays for tensors."""
     return map_leaves(value, lambda leaf: leaf.array if isinstance(leaf, Tensor) else leaf)

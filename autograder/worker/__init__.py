@@ -1,4 +1,5 @@
-"""The only code that enters the sandbox: runs cells, calls functions, ships raw arrays.
+"""Runs cells, calls functions and sends raw arrays, inside the sandbox.
 
-It imports nothing else of this project, so that it can be mounted alone, as the top-level package `worker`.
+It is the only code of this project there: it imports nothing else of it, and is mounted as the top-level package
+`worker`.
 """

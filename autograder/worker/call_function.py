@@ -1,9 +1,9 @@
 """Calls one graded function on its cases and reports what happened, as frames.
 
-For every case the function is called on fresh inputs; what it returned, the inputs afterwards, its warnings or its
-exception are sent at once. Then each case that is to be repeated is asked again, then with other values in arrays of
-the same shapes, and its first result is encoded a second time: a function that keeps state, or hands out a buffer that
-it later overwrites, shows here.
+For every case it calls the function on fresh inputs, and sends at once the result or exception, the warnings, and the
+inputs afterwards. Then it calls each case that is to be repeated again, then with other values in arrays of the same
+shapes, and encodes its first result a second time. This exposes a function that keeps state, or that returns a buffer
+and later overwrites it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LineCounter:
 
     @property
     def most(self) -> int:
-        """How often the line was run that was run most often."""
+        """Return how often the most frequent line was run."""
         return max(self._counts.values(), default=0)
 
     def __enter__(self) -> LineCounter:
@@ -60,7 +60,7 @@ class LineCounter:
 
 
 WARNINGS_CAP = 20
-#: Whose kinds of errors have names that tell more than those of the built-in ones.
+#: Libraries whose error types have more informative names than the built-in ones.
 LIBRARIES = ("numpy", "torch")
 Send = Callable[[dict[str, Any], bytes], None]
 
@@ -75,11 +75,11 @@ def perform(
 ) -> None:
     """Call `function` as described by `calls` and send one frame per call, one per repetition, and a last one.
 
-    calls: trees {"args": [...], "kwargs": {...}} over `payload`; "gradient": true asks for the gradients of the inputs
-    in place of the result; "watch": n for the tensors of n or more entries that were made on the way; "lines": true to
-    count how often lines are run; "once": true for no repetition.
-    ask: makes a call of a host function: takes a header and bytes, returns the decoded answer; see `host_function`.
-    lookout: watches for what is forbidden meanwhile. It has the last word: nothing more is sent once it has found it.
+    calls: trees {"args": [...], "kwargs": {...}} over `payload`; "gradient": true sends the gradients of the inputs
+    instead of the result; "watch": n also sends the tensors of n or more entries that the call made; "lines": true
+    counts how often lines are run; "once": true skips the repetition.
+    ask: calls a host function: takes a header and bytes, returns the decoded answer; see `host_function`.
+    lookout: watches for forbidden calls meanwhile. Once it has found one, nothing more is sent.
     """
     with contextlib.suppress(Seen), lookout or Lookout((), lambda name: None) as lookout:
         _perform(function, calls, payload, send, ask, lookout)
@@ -145,7 +145,7 @@ def _ask(
 
 
 def builders(ask: Callable[[dict[str, Any], bytes], Any] | None, number: int) -> dict[str, Any]:
-    """Makers of the arguments that are no plain values, for the call of this number."""
+    """Return makers of the arguments that are no plain values, for the call of this number."""
     return {
         "rng": Handed(generator),
         "host": lambda node: host_function(str(node["id"]), ask, node.get("lib") == "torch", number),
@@ -154,7 +154,7 @@ def builders(ask: Callable[[dict[str, Any], bytes], Any] | None, number: int) ->
 
 
 def generator(node: dict[str, Any]) -> Any:
-    """A seeded source of random numbers, of NumPy's kind or of torch's."""
+    """Return a seeded random generator of NumPy or torch."""
     seed, used = int(node["seed"]), node.get("used") is True
     if node.get("lib") == "torch":
         import torch
@@ -170,7 +170,7 @@ def generator(node: dict[str, Any]) -> Any:
 
 
 def answer_of_host(reply: dict[str, Any], payload: bytes) -> Any:
-    """What a host function returned, from the frame that answers an "ask"; raises what it raised."""
+    """Return what a host function returned, from the frame that answers an "ask"; raises what it raised."""
     if "raise" in reply:
         kind = {"TypeError": TypeError, "IndexError": IndexError}.get(str(reply["raise"]), ValueError)
         raise kind(str(reply.get("message", "")))
@@ -180,9 +180,9 @@ def answer_of_host(reply: dict[str, Any], payload: bytes) -> Any:
 def host_function(
     identity: str, ask: Callable[[dict[str, Any], bytes], Any] | None, torch: bool = False, number: int = 0
 ) -> Callable[..., Any]:
-    """A function whose body runs on the host: arguments go out as values, the result comes back as one.
+    """Return a function whose body runs on the host; its arguments and its result are sent as values.
 
-    number: that of the call of the graded function, by which the host tells when a new one has begun.
+    number: the number of the graded function's call, which shows the host when a new one has begun.
     """
 
     def remote(args: tuple[Any, ...], kwargs: dict[str, Any], grads: tuple[Any, ...] | None) -> Any:
@@ -248,16 +248,16 @@ def one_call(
 
 
 def _shaken(value: Any) -> Any:
-    """The entries of an array in reverse order: other values, still within whatever range they had."""
+    """Return an array's entries in reverse order, which gives other values in the same range."""
     if isinstance(value, Tensor):
         return Tensor(_shaken(value.array).copy())
     return value.reshape(-1)[::-1].reshape(value.shape) if isinstance(value, np.ndarray) else value
 
 
 def describe_error(error: BaseException, function: Any = None) -> dict[str, Any]:
-    """Type, message and the cell and line of the student's in which `error` was raised; never a traceback.
+    """Return the type and message of `error`, and the student's cell and line that raised it; never a traceback.
 
-    function: the one that was called. deliberate: whether a `raise` in a cell, or beside that function, raised it.
+    function: the one that was called. "deliberate": whether a `raise` in a cell, or in that function's file, raised it.
     """
     line, text, name, cell, deliberate = None, "", "Exception", "", False
     try:  # the exception may be of a class of the student's own
@@ -265,7 +265,7 @@ def describe_error(error: BaseException, function: Any = None) -> dict[str, Any]
         built_in = [kind for kind in type(error).__mro__ if vars(builtins).get(kind.__name__) is kind]
         library = type(error).__module__.partition(".")[0] in LIBRARIES
         if built_in[0] not in (Exception, BaseException) and not library:
-            name = built_in[0].__name__  # a student's own kind of ValueError is a ValueError
+            name = built_in[0].__name__  # a student's own kind of ValueError is reported as a ValueError
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename.startswith("<cell "):
                 line, cell = frame.lineno, frame.filename[6:-1]
@@ -279,7 +279,7 @@ def describe_error(error: BaseException, function: Any = None) -> dict[str, Any]
 
 
 def _is_raised_by_statement(error: BaseException, function: Any) -> bool:
-    """Whether a `raise` of the student's raised it; from any other line of theirs it is a library that does."""
+    """Return whether a `raise` of the student's raised it; on any other line of theirs, a library raised it."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

@@ -1,12 +1,12 @@
-"""Sees where an answer uses what its exercise forbids: at the call, while it runs.
+"""Detects calls that an exercise forbids while an answer runs.
 
-Nothing is read from its text, so neither a name nor an import alone is a use, and a call by whatever name is one. What
-is forbidden raises `Seen` in place of its result, after the finding has been sent: an answer can't take it back.
+The answer's text isn't read: a name in it is no use, and a call by any name is one. A forbidden call raises `Seen`
+instead of returning, after the finding has been sent, so that an answer can't take it back.
 
-- Operators and functions of torch are closed at their source (lookout_torch.py), which costs an honest answer nothing.
-- An import of a forbidden module is heard by an audit hook, which Python offers no way to remove.
-- Where a forbidden module has been imported before, such as for a comparison beside the answer, a profile hook looks
-  at each call. That costs time, so it is set only then.
+- Torch's operators and functions are blocked at their source (call_monitor_torch.py), at no cost to an honest answer.
+- An audit hook, which can't be removed in Python, detects an import of a forbidden module.
+- If a forbidden module has been imported before, such as to compare results with the answer's, a profile hook checks
+  each call. That costs time, so it is set only then.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 
 from . import call_monitor_torch as closed
 
-#: What is said of an answer that takes a watch away.
+#: Reported for an answer that removes a hook.
 HIDING = "what hides its calls"
-#: What only a program does that looks for a way round: it gets at the watch itself, or has another program do the work.
+#: Audit events of an answer that evades the monitor: it reaches for the hooks, or has another program do the work.
 EVASIONS = {
     "gc.get_objects": "gc.get_objects",
     "gc.get_referrers": "gc.get_referrers",
@@ -35,15 +35,15 @@ EVASIONS = {
 
 
 class Seen(BaseException):
-    """Stands in the place of what a forbidden call would return. No `except Exception` catches it."""
+    """Raised by a forbidden call instead of returning; no `except Exception` catches it."""
 
 
 class Lookout:
-    """A context manager that watches for forbidden names while an answer runs.
+    """Watches for forbidden calls while an answer runs; use as a context manager.
 
-    forbidden: modules, such as "scipy"; rooms of torch, such as "torch._refs"; calls of torch by their last parts, such
-        as "nn.MultiheadAttention"; and functions that the notebook gives, such as "widen".
-    report: is told the name of what was used, once, before the call comes to anything.
+    forbidden: modules, such as "scipy"; modules of torch, such as "torch._refs"; calls of torch by their last parts,
+        such as "nn.MultiheadAttention"; and functions that the notebook gives, such as "widen".
+    report: is called once with the name of what was used, before the call has any effect.
     given: the notebook's own functions by name, as they were given.
     """
 
@@ -80,7 +80,7 @@ class Lookout:
         self.close()
 
     def open(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         torch = "torch" in sys.modules
         if torch or self._closing:
             allowed = [(function, self._run, (_copy(function),)) for function in self._allowed]
@@ -97,7 +97,7 @@ class Lookout:
         self._open.enter_context(_heard_by(self._hear))
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._open.close()
         self._intact.clear()
         self._operators = None
@@ -107,7 +107,7 @@ class Lookout:
 
     @contextlib.contextmanager
     def resting(self) -> Iterator[None]:
-        """What runs inside, in this thread, is no part of the answer."""
+        """Ignore what this thread runs inside, which is no part of the answer."""
         me = threading.get_ident()
         if me in self._at_rest:
             yield
@@ -130,9 +130,9 @@ class Lookout:
 
     @contextlib.contextmanager
     def over(self, closely: bool) -> Iterator[None]:
-        """Watch what runs inside; raises `Seen` at its end, if not before.
+        """Watch what runs inside; a forbidden call raises `Seen`, at the end if not before.
 
-        closely: look at each call, should a forbidden module be at hand.
+        closely: check each call if a forbidden module has been imported.
         """
         looking, watching = closely and bool(self._paths), len(self._intact)
         if looking:
@@ -145,7 +145,7 @@ class Lookout:
             if looking:
                 sys.setprofile(None)
                 threading.setprofile(None)
-            if self.found is not None:  # should the answer have caught it
+            if self.found is not None:  # the answer may have caught it
                 raise Seen(self.found)
             lost = len(self._intact) != watching or (closely and not all(intact() for intact in self._intact))
             if gone or lost:
@@ -187,7 +187,7 @@ class Lookout:
 
 
 def _names(function: FunctionType) -> set[str]:
-    """The names in a function's code, and in that of functions inside of it."""
+    """Return the names in a function's code, and in that of functions inside it."""
     codes, found = [function.__code__], set[str]()
     for code in codes:
         found.update(code.co_names)
@@ -196,7 +196,7 @@ def _names(function: FunctionType) -> set[str]:
 
 
 def _copy(function: FunctionType) -> FunctionType:
-    """The same function, which stays as it is when the code of `function` is replaced."""
+    """Return a copy that keeps its code when the code of `function` is replaced."""
     copy = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -205,14 +205,14 @@ def _copy(function: FunctionType) -> FunctionType:
 
 
 def _places(root: str) -> tuple[str, ...]:
-    """The folders of a module that has been imported, or its file."""
+    """Return the folders of a module that has been imported, or its file."""
     module = sys.modules.get(root)
     folders = tuple(f"{path.rstrip('/')}/" for path in getattr(module, "__path__", ()))
     return folders or tuple(filter(None, [getattr(module, "__file__", None)]))
 
 
 def _imported_by_a_cell() -> bool:
-    """Whether the import that is being heard stands in the student's code, and not in a library's."""
+    """Return whether the current import is in the student's code, and not in torch's."""
     frame = sys._getframe(3)
     while frame is not None and "importlib" in frame.f_code.co_filename:
         frame = frame.f_back
@@ -220,7 +220,7 @@ def _imported_by_a_cell() -> bool:
 
 
 def _audit() -> Callable[[Callable[[str, tuple[Any, ...]], None]], contextlib.AbstractContextManager[None]]:
-    """A hook that this process hears audit events by, once: it can't be removed, only be given another to tell."""
+    """Return a context manager that sends audit events to a listener; its hook is added once and can't be removed."""
     listener = None
 
     def hook(event: str, told: tuple[Any, ...]) -> None:

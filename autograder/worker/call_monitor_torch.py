@@ -1,7 +1,7 @@
-"""Closes what of torch an exercise forbids, at its source: whatever name or way leads there ends here.
+"""Blocks the parts of torch that an exercise forbids at their source, whatever name they are called by.
 
-An operator is closed in torch's own dispatcher, below Python: so it is for `torch.nn.functional`, `torch.ops`, methods,
-modules, scripts, transformed functions and threads alike. A function that is written in Python is closed in its code.
+An operator is blocked in torch's own dispatcher, below Python, and so for `torch.nn.functional`, `torch.ops`, methods,
+modules, scripts, transformed functions and threads alike. A function written in Python is blocked in its code object.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-#: Where an operator may be taken up: for plain tensors; for one that is made of others, for those of gradients, of
-#: `torch.func` and nested ones too, each of which would take it apart.
+#: Dispatch keys at which an operator is blocked: PLAIN, or EVERYWHERE if it is composed of others, because gradients,
+#: `torch.func` and nested tensors would each decompose it first.
 PLAIN = "CPU"
 EVERYWHERE = (PLAIN, "AutogradCPU", "FuncTorchDynamicLayerFrontMode", "AutogradNestedTensor")
-#: Where torch keeps second versions of its calls, attention and norms among them, written in Python.
+#: Modules of torch that hold second versions of its functions, such as attention and norms, written in Python.
 ROOMS = (
     "torch.nn.attention",
     "torch._higher_order_ops.flex_attention",
@@ -29,26 +29,26 @@ ROOMS = (
     "torch._inductor",
     "torch.onnx",
 )
-#: Those of single calls, most of them harmless: closed by name.
+#: Of these, modules of mostly harmless functions, which are blocked by name.
 MIXED = ("torch._refs", "torch._decomp")
-#: Which code is that of a function that is closed at the moment.
+#: Ids of the code objects that block a function at the moment.
 CLOSED: set[int] = set()
-#: The flags of code that only a function of the same kind may have.
+#: Flags of code that only a function of the same kind may have.
 KINDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 Tell = Callable[..., None]
 
 
 class Operators:
-    """A context manager that closes torch's operators of these names.
+    """Blocks torch's operators of these names; use as a context manager.
 
-    resting: whether what runs at the moment is no part of the answer; then they do what they always do.
+    resting: says whether the running code is no part of the answer; the operators then work as usual.
     """
 
     def __init__(self, names: Iterable[str], resting: Callable[[], bool], tell: Tell) -> None:
         self._names, self._resting, self._tell = frozenset(names), resting, tell
         self._closed: list[str] = []
         self._library: Any = None
-        #: Whether this torch hands out what an operator has done until now.
+        #: Whether this version of torch gives access to an operator's original kernel.
         self.can_rest = True
 
     def __enter__(self) -> Operators:
@@ -58,7 +58,7 @@ class Operators:
         self._library = torch.library.Library("aten", "IMPL")
         is_there = torch._C._dispatch_has_kernel_for_dispatch_key
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a kernel is replaced
+            warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
             for name, full in _at_hand(self._names):
                 kernel, keys = self._kernel(name, full), (PLAIN,)
                 if not is_there(full, PLAIN):
@@ -73,7 +73,7 @@ class Operators:
         self._closed.clear()
 
     def intact(self) -> bool:
-        """Whether they are still closed. They are opened all at once, so one tells of all."""
+        """Return whether they are still blocked; checking one is enough, because all are unblocked together."""
         import torch
 
         return not self._closed or torch._C._dispatch_has_kernel_for_dispatch_key(self._closed[0], PLAIN)
@@ -94,7 +94,7 @@ class Operators:
 
 @functools.lru_cache(16)
 def _at_hand(names: frozenset[str]) -> list[tuple[str, str]]:
-    """Those of torch's operators that are called so and run here: by name, and in full."""
+    """Return name and full name of each torch operator that has one of these names and runs here."""
     import torch
 
     schemas, runs = torch._C._jit_get_schemas_for_operator, torch._C._dispatch_has_computed_kernel_for_dispatch_key
@@ -107,7 +107,7 @@ def _at_hand(names: frozenset[str]) -> list[tuple[str, str]]:
 
 
 def _called(name: str) -> str:
-    """An operator as a student knows it."""
+    """Return the name by which a student knows an operator."""
     import torch
 
     known = (("torch.nn.functional", torch.nn.functional), ("torch", torch))
@@ -118,7 +118,7 @@ def _called(name: str) -> str:
 def functions(
     closing: Iterable[tuple[str, FunctionType]], calls: Iterable[str], rooms: Iterable[str], tell: Tell
 ) -> Iterator[None]:
-    """Close functions that are written in Python: those given, those called so in torch, and all of whole rooms."""
+    """Block functions written in Python: those given, torch's of these names, and those of whole modules of torch."""
     closing = list(closing)
     if "torch" in sys.modules and (calls or rooms):
         closing += _of_torch(frozenset(calls), tuple(rooms))
@@ -128,7 +128,7 @@ def functions(
 
 @contextlib.contextmanager
 def replaced(functions: Iterable[tuple[FunctionType, Callable[..., Any], tuple[Any, ...]]]) -> Iterator[None]:
-    """Have functions run `instead(*first, args, kwargs)`, whatever names lead to them."""
+    """Make functions run `instead(*first, args, kwargs)`, whatever name they are called by."""
     before: dict[FunctionType, CodeType] = {}
     for function, instead, first in functions:
         if function not in before:
@@ -161,14 +161,14 @@ def _of_torch(calls: frozenset[str], rooms: tuple[str, ...]) -> list[tuple[str, 
 
 
 def all_in(room: str) -> list[tuple[str, FunctionType]]:
-    """What is written in Python in a room of torch, by its full name."""
+    """Return the functions that are written in Python in a module of torch, each with its full name."""
     inside = f"{room}."
     return _all_in(room, tuple(name for name in list(sys.modules) if name == room or name.startswith(inside)))
 
 
 @functools.lru_cache(16)
 def _all_in(room: str, names: tuple[str, ...]) -> list[tuple[str, FunctionType]]:
-    """names: of the modules in there; where one more has been imported, this is another question."""
+    """Return the same, cached. names: the modules imported so far; another import makes it search again."""
     found = []
     for name in names:
         module = sys.modules[name]
@@ -183,7 +183,7 @@ def _all_in(room: str, names: tuple[str, ...]) -> list[tuple[str, FunctionType]]
 
 
 def _inside(name: str, thing: Any) -> list[tuple[str, FunctionType]]:
-    """A function; or of a class, and of torch's own classes that are made of it, what calls them."""
+    """Return a function itself, or the `forward` methods of a class and of torch's own subclasses, with their names."""
     if type(thing) is FunctionType:
         return [(name, thing)]
     if not isinstance(thing, type):
@@ -195,9 +195,9 @@ def _inside(name: str, thing: Any) -> list[tuple[str, FunctionType]]:
 
 @functools.lru_cache(64)
 def _form(cells: int, kind: int) -> CodeType:
-    """Code that calls one constant with another, of a function with so many variables of an outer one.
+    """Return code that calls one constant with another, for a function with this many closure variables.
 
-    kind: the flags that tell a generator or coroutine from a plain function, whose code it cannot have.
+    kind: the flags of a generator or coroutine, which can't have the code of a plain function.
     """
     names, call = [f"x{i}" for i in range(cells)], "'instead'(*'first', args, kwargs)"
     head = "async def" if kind & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR) else "def"
@@ -208,13 +208,13 @@ def _form(cells: int, kind: int) -> CodeType:
     lines += ["    return inner"]
     space: dict[str, Any] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a text can't be called
+        warnings.simplefilter("ignore")  # Python warns that a text can't be called
         exec("\n".join(lines), space)
     return space["outer"]().__code__
 
 
 def _code(instead: Callable[..., Any], first: tuple[Any, ...], cells: int, kind: int) -> CodeType:
-    """Code without any name that could be given another meaning."""
+    """Return code without any name, because a name could be bound to something else."""
     form = _form(cells, kind)
     known = {"instead": instead, "first": first}
     consts = tuple(known.get(const, const) if type(const) is str else const for const in form.co_consts)
@@ -223,7 +223,7 @@ def _code(instead: Callable[..., Any], first: tuple[Any, ...], cells: int, kind:
 
 @contextlib.contextmanager
 def all_of_torch(resting: Callable[[], bool], tell: Tell) -> Iterator[Callable[[], bool]]:
-    """Close every operator of torch to this thread; gives what says whether they are still closed."""
+    """Block every operator of torch in this thread; yields a function that says whether they are still blocked."""
     from torch.utils import _python_dispatch as dispatch
 
     class Mode(dispatch.TorchDispatchMode):
@@ -239,9 +239,9 @@ def all_of_torch(resting: Callable[[], bool], tell: Tell) -> Iterator[Callable[[
 
 @contextlib.contextmanager
 def recording(resting: Callable[[], bool], tell: Tell) -> Iterator[Callable[[], bool]]:
-    """See whatever this thread records for a gradient, by whichever door; gives what says whether it still sees.
+    """Detect everything that this thread records for a gradient; yields a function that says whether it still does.
 
-    Without a record there is nothing that autograd could work out, called by a script, the engine's name or by hand.
+    Without a record, autograd can compute nothing, whether a script, the engine or the student's own code calls it.
     """
     import torch
 

@@ -1,6 +1,6 @@
-"""Values on the wire: a small JSON tree beside the raw bytes of the arrays in it.
+"""Encodes and decodes values, as a small JSON tree and the raw bytes of the arrays in it.
 
-Both sides use this module. Whoever decodes never trusts the tree: a malformed one raises BadValue.
+Both sides use this module. The decoder never trusts the tree: a malformed one raises BadValue.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ import numpy as np
 TEXT_CAP = 2_000
 ITEMS_CAP = 10_000
 DEPTH_CAP = 20
-#: Integers from here on fit in no float, and are described rather than sent.
+#: Integers from here on, near the largest float, are described rather than sent.
 INT_CAP = 2**1000
-#: Of all arrays in one frame together.
+#: Limit of all arrays in one frame together.
 BYTES_CAP = 48 * 2**20
-#: Letters of the trees in one frame together: the header that holds them may have a megabyte.
+#: Limit of the letters of all trees in one frame, because the header that holds them may have a megabyte.
 LETTERS_CAP = 800_000
 AXES_CAP = 16
-#: Of one array: of few bytes each, many become large where they are compared in float64.
+#: Limit of one array, because entries of few bytes become large when they are compared in float64.
 ENTRIES_CAP = 2**21
-#: Bytes that arrays may take up between their numbers, beyond as many as they have themselves.
+#: Gaps between the numbers of arrays may take this many bytes more than the numbers themselves.
 SPARE_BYTES = 2**16
 DTYPES = frozenset(np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefdgFDG")
 
 
 class BadValue(Exception):
-    """A tree that describes no value."""
+    """Raised for a tree that describes no value."""
 
 
 class _Full(Exception):
-    """A value's tree has more letters than can be sent."""
+    """Raised if a value's tree has more letters than can be sent."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A torch tensor, decoded without torch: its values and whether gradients flow to it."""
+    """Holds a torch tensor, decoded without torch: its values, and whether it requires a gradient."""
 
     array: np.ndarray
     requires_grad: bool = False
@@ -49,13 +49,13 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Foreign:
-    """A value that is neither a number, text, array nor a container of such: only its type is known."""
+    """Holds only the type of a value that is no number, text or array, and no container of these."""
 
     type_name: str
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """What tuples, lists and dicts hold, however deep, in order; any other value is a leaf itself."""
+    """Yield what tuples, lists and dicts hold, at any depth, in order; any other value is a leaf itself."""
     if isinstance(value, (tuple, list)):
         for item in value:
             yield from leaves(item)
@@ -67,7 +67,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The same tuples, lists and dicts with every leaf replaced by `change(leaf)`."""
+    """Return the same tuples, lists and dicts with every leaf replaced by `change(leaf)`."""
     if isinstance(value, (tuple, list)):
         items = [map_leaves(item, change) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
@@ -77,9 +77,9 @@ def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 class Encoder:
-    """Collects one frame's values: `encode` returns the JSON tree, `payload()` the bytes that belong to all trees.
+    """Collects one frame's values: `encode` returns the tree of one, `payload` the bytes of all trees.
 
-    arrays_for: the library whose arrays the other side is to make of NumPy arrays: "numpy" or "torch".
+    arrays_for: "numpy" or "torch", the library whose arrays the other side makes of NumPy arrays.
     """
 
     def __init__(self, arrays_for: str = "numpy") -> None:
@@ -92,7 +92,7 @@ class Encoder:
         return b"".join(self._parts)
 
     def encode(self, value: Any) -> dict[str, Any]:
-        """The tree of a value; one whose tree is too large is described, and none of its arrays is sent."""
+        """Return the tree of a value; one that is too large is only described, and none of its arrays is sent."""
         before = len(self._parts), self._size, self._letters
         try:
             return self._node(value, 0)
@@ -115,9 +115,9 @@ class Encoder:
             return {"t": "none"}
         if isinstance(value, (bool, np.bool_)):
             return {"t": "bool", "v": bool(value)}
-        if isinstance(value, str):  # NumPy's own kind of it as well
+        if isinstance(value, str):  # NumPy's own kind of text as well
             return {"t": "str", "v": str(value)[:TEXT_CAP]}
-        if isinstance(value, (np.matrix, np.ma.MaskedArray)):  # their operators and indices mean something else
+        if isinstance(value, (np.matrix, np.ma.MaskedArray)):  # their operators and indexing differ
             return {"t": "other", "type": f"{type(value).__name__}, a kind of array of its own"}
         if isinstance(value, (np.generic, np.ndarray)):
             return self._array(np.asarray(value), self._arrays_for, type(value).__name__)
@@ -175,7 +175,7 @@ def _is_tuple_of_texts(key: Any) -> bool:
 
 
 def _letters(tree: dict[str, Any]) -> int:
-    """How many letters a node has in a header, without the nodes in it, or some more."""
+    """Return how many letters a node has in a header at most, without the nodes in it."""
     kind = tree["t"]
     if kind == "array":
         return 140 + 14 * len(tree["shape"])
@@ -186,9 +186,9 @@ def _letters(tree: dict[str, Any]) -> int:
 
 
 class Budget:
-    """How many bytes of arrays may still be decoded. Those of one frame share one: few bytes cannot become many.
+    """Limits the bytes of arrays decoded from one frame, so that few bytes can't become many.
 
-    spare: how many more there may be between their numbers.
+    spare: how many more bytes the gaps between their numbers may take.
     """
 
     def __init__(self, size: int) -> None:
@@ -196,13 +196,13 @@ class Budget:
         self.spare = size + SPARE_BYTES
 
     def spend(self, size: int) -> None:
-        """Raises ValueError where there is not that much left."""
+        """Use up `size` bytes. Raises ValueError if fewer are left."""
         self.left -= size
         if self.left < 0:
             raise ValueError("arrays share their bytes")
 
     def spread(self, size: int) -> bool:
-        """Whether so many bytes more may lie between the numbers; they are spent then."""
+        """Return whether gaps between numbers may take `size` bytes more, and use them up if so."""
         if size > self.spare:
             return False
         self.spare -= size
@@ -216,12 +216,12 @@ def decode(
     budget: Budget | None = None,
     depth: int = 0,
 ) -> Any:
-    """The value that `tree` describes.
+    """Return the value that `tree` describes. Raises BadValue.
 
-    NumPy arrays come back writable, in the memory layout they had. Torch tensors come back as `Tensor`.
+    NumPy arrays become writable arrays in the memory layout they had, and torch tensors become `Tensor`.
     build: makers for further kinds of node, kind -> function of the node; the worker uses it for generators
     and functions that its host described.
-    budget: that of the frame, where several trees are over one payload.
+    budget: the frame's budget, if several trees share its payload.
     """
     if not isinstance(tree, dict) or depth > DEPTH_CAP + 1:
         raise BadValue("a node is no JSON object")
@@ -288,12 +288,12 @@ def _decode_array(tree: dict[str, Any], payload: bytes, budget: Budget) -> np.nd
 
 
 def _larger(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the array of which `part_of_larger` makes one of this shape a part."""
+    """Return the shape of the larger array in which `part_of_larger` puts an array of this shape."""
     return (*(size + 1 for size in shape[:-1]), 2 * shape[-1])
 
 
 def part_of_larger(array: np.ndarray) -> np.ndarray:
-    """The same numbers as every second place of the last axis of an array that is larger along every axis."""
+    """Return the same numbers as a strided view of an array that is larger along every axis."""
     roomy = np.ones(_larger(array.shape), array.dtype)
     part = roomy[(*(slice(1, None) for _ in array.shape[:-1]), slice(1, None, 2))]
     part[...] = array
@@ -303,10 +303,10 @@ def part_of_larger(array: np.ndarray) -> np.ndarray:
 def _text(value: Any, cap: int) -> str:
     if not isinstance(value, str) or len(value) > cap:
         raise ValueError("text")
-    return value.encode("utf-8", "replace").decode()  # a lone surrogate would break whoever prints it
+    return value.encode("utf-8", "replace").decode()  # a lone surrogate can't be printed
 
 
 def is_plain_container(value: Any) -> bool:
-    """Is it a list or a dict of numbers and texts that may be written into, such as the ids of a prompt?"""
+    """Return whether it is a list or dict of numbers and texts, such as the ids of a prompt, that can be modified."""
     items = value if type(value) is list else value.values() if type(value) is dict else [None]
     return all(isinstance(each, (bool, int, float, str)) for each in items)

@@ -1,7 +1,6 @@
 """Runs a test of the instructor's own in the notebook's namespace, in a process that ends with it.
 
-Test and answer share this process, as everywhere in nbgrader: what is reported is the word of a process that runs the
-student's code.
+Test and answer share this process, as everywhere in nbgrader, so the student's code can influence what it reports.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from .call_function import describe_error
 
 
 class OwnTests:
-    """The tests of one notebook, each with the notebook as it finds it: later cells may have used a name again.
+    """Runs one notebook's tests, each in the state of the notebook at its place, because later cells may reuse a name.
 
-    transform: makes Python of a cell with magics.
+    transform: converts a cell with magics to Python.
     """
 
     def __init__(self, namespace: dict[str, Any], transform: Any) -> None:
@@ -28,14 +27,14 @@ class OwnTests:
         self._places: dict[str, tuple[dict[str, Any], Any]] = {}
 
     def keep(self, names: Iterable[str]) -> None:
-        """Note the notebook as the tests of these names find it."""
+        """Save the notebook's current state for the tests of these names."""
         for name in names:
             torch = sys.modules.get("torch")
             settings = torch and (torch.is_grad_enabled(), torch.get_default_dtype())
             self._places[str(name)] = dict(self._namespace), settings
 
     def outcome(self, test: dict[str, Any]) -> dict[str, Any]:
-        """Run a test {"name", "source"}: what it raised, or the number that it ends in, if it does."""
+        """Run a test {"name", "source"}; returns what it raised, or the number that it ends in, if any."""
         self._bring_back(str(test["name"]))
         header: dict[str, Any] = {"event": "outcome"}
         try:
@@ -59,7 +58,7 @@ class OwnTests:
             torch.set_default_dtype(settings[1])
 
     def _run(self, source: str, file: str) -> Any:
-        """Run statement by statement, to the first that raises; the value of the last one if that is an expression."""
+        """Run statement by statement until one raises; returns the value of the last one if it is an expression."""
         flags, value = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, None
         text = self._transform(source)
         body = compile(text, file, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True).body
@@ -74,7 +73,7 @@ class OwnTests:
 
 
 def _number(value: Any) -> float | None:
-    """The value as nbgrader's partial credit takes it, if it is a number; True and False are none."""
+    """Return the value as nbgrader's partial credit takes it, or None if it is no number; True and False are none."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
     return float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else None

@@ -1,4 +1,4 @@
-"""matplotlib, imported when something of it is first used: every notebook of ours imports it, and few answers draw."""
+"""Imports matplotlib on first use, because every notebook of the course imports it and few answers draw."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class _Plots:
-    """What the cells that come with a notebook call `plt`, where nothing of a student's names it."""
+    """Serves as `plt` in the given cells of a notebook, if no cell of the student's mentions it."""
 
     def __getattr__(self, name: str) -> Any:
         bring()
@@ -19,7 +19,7 @@ plt = _Plots()
 
 
 def bring() -> None:
-    """Import the real one, which draws nothing on any screen."""
+    """Import the real matplotlib, with a backend that opens no window."""
     try:
         import matplotlib
     except ImportError:

@@ -1,4 +1,4 @@
-"""The few Linux calls that Python does not offer: namespaces, mounts, capabilities, prctl."""
+"""Makes the few Linux calls that Python does not offer: namespaces, mounts, capabilities, prctl."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MARK = 1 << 35  # CAP_WAKE_ALARM
 
 
 def counts_by_namespace() -> bool:
-    """Whether the kernel counts a user's processes for each user namespace (Linux 5.14), not over the whole machine."""
+    """Return whether the kernel counts a user's processes per user namespace (Linux 5.14), not per machine."""
     parts = os.uname().release.split(".")
     with contextlib.suppress(ValueError, IndexError):
         return (int(parts[0]), int(parts[1])) >= (5, 14)
@@ -57,7 +57,7 @@ def unshare(flags: int) -> None:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    """mount(2)."""
+    """Call mount(2). Raises OSError."""
     kind_bytes = None if kind is None else kind.encode()
     data_bytes = None if data is None else data.encode()
     result = _libc().mount(source.encode(), target.encode(), kind_bytes, ctypes.c_ulong(flags), data_bytes)
@@ -65,7 +65,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
 
 
 def prctl(option: int, *args: int) -> None:
-    """prctl(2) with up to four numbers."""
+    """Call prctl(2) with up to four numbers. Raises OSError."""
     padded = [ctypes.c_ulong(value) for value in (*args, 0, 0, 0, 0)[:4]]
     _check(_libc().prctl(ctypes.c_int(option), *padded), f"prctl {option}")
 
@@ -77,7 +77,7 @@ def set_seccomp(program: ctypes.Structure) -> None:
 
 
 def use_huge_pages() -> None:
-    """Gather this process's own memory in huge pages where the kernel can (Linux 6.1): a fork copies the list of pages.
+    """Collect this process's memory in huge pages if the kernel can (Linux 6.1), because a fork copies the page table.
 
     A child that writes to one gets a small page of its own, as before.
     """
@@ -88,17 +88,17 @@ def use_huge_pages() -> None:
         if access == "rw-p" and (not name or name == ["[heap]"]):
             start, end = (int(address, 16) for address in addresses.split("-"))
             start, end = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
-            if start < end:  # what cannot be gathered stays as it is
+            if start < end:  # what can't be collected stays as it is
                 libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), ctypes.c_int(MADV_COLLAPSE))
 
 
 def drop_bounding_set() -> None:
-    """No program that this process starts can gain a capability any more. Needs CAP_SETPCAP."""
+    """Keep every program that this process starts from gaining a capability. Needs CAP_SETPCAP."""
     for capability in range(_CAPABILITIES_CAP):
         try:
             prctl(PR_CAPBSET_DROP, capability)
         except OSError:
-            if capability < 30:  # above the kernel's last capability EINVAL is the answer
+            if capability < 30:  # above its last capability, the kernel returns EINVAL
                 raise
             return
 
@@ -106,8 +106,8 @@ def drop_bounding_set() -> None:
 def drop_capabilities(marked: bool = False) -> None:
     """Give up every capability of this process.
 
-    marked: it may still take up CAP_WAKE_ALARM, which is good for nothing in a user namespace. Nor may a process that
-    has not even that open its memory, of whatever user it is: the kernel asks whether it has as much.
+    marked: it may still take up CAP_WAKE_ALARM, which is useless in a user namespace. A process without it, even of the
+    same user, then can't open its memory, because the kernel requires at least as many capabilities.
     """
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     kept = _MARK if marked else 0
@@ -115,7 +115,7 @@ def drop_capabilities(marked: bool = False) -> None:
 
 
 def drop_mark() -> None:
-    """Give up what `drop_capabilities` has left to a marked process; nothing where it is none."""
+    """Give up what `drop_capabilities` has left to a marked process; does nothing in any other."""
     held = ctypes.create_string_buffer(24)
     _check(_libc().capget(_header(), held), "capget")
     _, low, _, _, high, _ = struct.unpack("<6I", held.raw)

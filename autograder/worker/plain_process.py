@@ -1,7 +1,7 @@
-"""The student's process where there is no fork: it runs the cells, then answers every exercise itself.
+"""Runs the cells and answers every exercise in one process, where there is no fork, which `zygote.py` needs.
 
-For one's own notebook, where `zygote.py` has nothing to work with. An exercise finds the names of the notebook as the
-cells have left them; what an answer changes inside a library stays changed until the process is started again.
+It runs only one's own notebook. An exercise finds the names of the notebook as the cells have left them, but what an
+answer changes inside a library stays changed until the process is restarted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .student_process import run_cells
 
 
 def main(port: int, token: str, libraries: list[str]) -> None:
-    """Serve the host that waits on this port of this machine. token: proves to it who calls."""
+    """Serve the host that waits on this port of this machine. token: proves the identity of this process."""
     namespace, transform = zygote.warm_up()
     for name in libraries:
         zygote.LIBRARIES[name]()
@@ -48,7 +48,7 @@ def main(port: int, token: str, libraries: list[str]) -> None:
 
 @contextlib.contextmanager
 def names_kept(namespace: dict[str, Any]) -> Iterator[None]:
-    """Take back what an exercise binds: functions of the course's own, and other texts of an answer."""
+    """Undo what an exercise binds: functions of the course, and rewritten versions of an answer."""
     before = dict(namespace)
     try:
         yield
@@ -59,7 +59,7 @@ def names_kept(namespace: dict[str, Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ended_after(seconds: float) -> Iterator[None]:
-    """End this process once it has used so much processor time for what runs inside."""
+    """End this process once what runs inside has used this much processor time."""
     ended, end = threading.Event(), time.process_time() + seconds
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Resource limits of the student's process, where the system knows them."""
+"""Sets resource limits of the student's process, as far as the system has them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ except ImportError:  # Windows
 
 
 def apply(order: dict[str, Any], processes: int | None) -> None:
-    """Set this process's limits from `order`; see `sandbox.Limits` for the names.
+    """Set this process's limits from `order`; see `running.limits.Limits` for the names.
 
-    processes: how many there may be, or None for no limit. Only sound where the user id or the user namespace is the
-        student's own, since the kernel counts all processes of the user.
+    processes: how many there may be, or None for no limit. It works only if the user id or the user namespace is the
+        student's own, because the kernel counts all processes of the user.
     """
     if resource is None:
         return
@@ -30,7 +30,7 @@ def apply(order: dict[str, Any], processes: int | None) -> None:
         "RLIMIT_MEMLOCK": 0,
     }
     present = address_space()
-    if present is not None:  # the libraries alone map gigabytes: the limit comes on top
+    if present is not None:  # the libraries already map gigabytes, so the limit is added to those
         wanted["RLIMIT_AS"] = present + int(order["memory_bytes"])
     if processes is not None:
         wanted["RLIMIT_NPROC"] = processes
@@ -39,7 +39,7 @@ def apply(order: dict[str, Any], processes: int | None) -> None:
         if kind is None:
             continue
         hard = resource.getrlimit(kind)[1]
-        most = value + 1 if name == "RLIMIT_CPU" else value  # first the signal that says why, then the one that kills
+        most = value + 1 if name == "RLIMIT_CPU" else value  # SIGXCPU, which says why, comes before SIGKILL
         if hard != resource.RLIM_INFINITY:
             value, most = min(value, hard), min(most, hard)
         with contextlib.suppress(OSError, ValueError):  # macOS refuses some of them
@@ -47,19 +47,19 @@ def apply(order: dict[str, Any], processes: int | None) -> None:
 
 
 def bound_cpu(seconds: float) -> None:
-    """End this process when it has had so much processor time, rounded up: by SIGXCPU, and a second later for good."""
+    """End this process after this much processor time, rounded up: by SIGXCPU, and a second later by SIGKILL."""
     if resource is None:
         return
     wanted, present = (math.ceil(seconds), math.ceil(seconds) + 1), resource.getrlimit(resource.RLIMIT_CPU)
     with contextlib.suppress(OSError, ValueError):
-        signal.signal(signal.SIGXCPU, signal.SIG_DFL)  # a cell may have left another
+        signal.signal(signal.SIGXCPU, signal.SIG_DFL)  # a cell may have set another handler
         pairs = zip(wanted, present, strict=True)
         least = [new if old == resource.RLIM_INFINITY else min(new, old) for new, old in pairs]
         resource.setrlimit(resource.RLIMIT_CPU, (least[0], least[1]))
 
 
 def bound_data(size: int) -> None:
-    """Let this process's own memory grow by `size` bytes; what it starts may lift that again by `unbound_data`."""
+    """Let this process's own memory grow by `size` bytes; processes that it starts may call `unbound_data`."""
     if resource is None or not os.path.exists("/proc/self/statm"):
         return
     with open("/proc/self/statm", encoding="ascii") as file:
@@ -69,7 +69,7 @@ def bound_data(size: int) -> None:
 
 
 def unbound_data() -> None:
-    """Lift the bound on this process's own memory as far as it may."""
+    """Lift the limit on this process's own memory as far as the system allows."""
     if resource is not None:
         with contextlib.suppress(OSError, ValueError):
             hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
@@ -77,7 +77,7 @@ def unbound_data() -> None:
 
 
 def address_space() -> int | None:
-    """Bytes of this process's address space, or None where the system does not tell."""
+    """Return the bytes of this process's address space, or None if the system does not say."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""Whether a function draws random numbers: from a global generator, or from those that it is handed."""
+"""Detects whether a function draws random numbers, from a global generator or from those that it is given."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.random import get_state, set_state
 from numpy.random import seed as seed_numpy
 
-#: The global generators that are looked at, and what one of them was seeded with: a layer that is made draws as well.
+#: The global generators that are compared, and torch's seed on its own, because making a layer draws numbers as well.
 RANDOMNESS = ("NumPy", "torch", "torch's seed", "Python")
 
 
 def global_states() -> dict[str, Any]:
-    """The state of each global generator, to be compared with a later one."""
+    """Return the state of each global generator, to be compared with a later one."""
     numpy = get_state(legacy=False)["state"]
     states: dict[str, Any] = {"NumPy": (numpy["pos"], numpy["key"].tobytes()), "Python": getstate()}
     if "torch" in sys.modules:
@@ -29,9 +29,9 @@ def global_states() -> dict[str, Any]:
 
 
 def set_apart() -> Callable[[], None]:
-    """Give the global generators a seed that nobody foresees; what comes back leaves them as they were.
+    """Give the global generators an unpredictable seed; returns a function that restores their states.
 
-    Whoever seeds one as somebody did before in this process would leave it where it was.
+    Without it, code that sets a seed already used in this process could leave a generator's state unchanged.
     """
     numpy, python, nobodys = get_state(), getstate(), int.from_bytes(os.urandom(4), "little")
     seed_numpy(nobodys)
@@ -51,13 +51,13 @@ def set_apart() -> Callable[[], None]:
 
 
 def moved(before: dict[str, Any]) -> list[str]:
-    """Whose state is another than before."""
+    """Return the names of the generators whose state has changed."""
     after = global_states()
     return [name for name in RANDOMNESS if name in before and before[name] != after[name]]
 
 
 class Handed:
-    """Makes the generators that a call is handed, and says whether any was drawn from."""
+    """Makes the generators that are passed to a call, and says whether it drew from any."""
 
     def __init__(self, make: Callable[[dict[str, Any]], Any]) -> None:
         self._make, self._made = make, []
@@ -69,24 +69,24 @@ class Handed:
 
     @property
     def drew(self) -> bool | None:
-        """None where none was handed over."""
+        """Return whether the call drew from any; None if none was passed."""
         return any(_state(generator) != before for generator, before in self._made) if self._made else None
 
     @property
     def left(self) -> str | None:
-        """A mark of the states in which they were left; None where none was handed over."""
+        """Return a digest of the states in which they were left; None if none was passed."""
         return mark_of([generator for generator, _ in self._made]) if self._made else None
 
 
 def mark_of(generators: list[Any]) -> str:
-    """The same for generators that have the same numbers to come."""
+    """Return a digest that is the same for generators that will produce the same numbers."""
     return hashlib.sha256(repr([_state(generator) for generator in generators]).encode()).hexdigest()[:16]
 
 
 def _state(generator: Any) -> Any:
     try:
         return generator.bit_generator.state if isinstance(generator, np.random.Generator) else _of_torch(generator)
-    except Exception:  # it is in a stranger's hands
+    except Exception:  # untrusted code may have changed it
         return None
 
 

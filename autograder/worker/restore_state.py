@@ -1,8 +1,7 @@
-"""What is kept to be brought back: the worker's own modules, and the notebook as an answer's visible test finds it.
+"""Saves and restores the worker's own modules, and the notebook as an answer's visible test finds it.
 
-A cell may have put something else in the place of what the worker holds. Functions are asked when all cells have run,
-and until then a cell below may have used a name again, as in `softmax = softmax(scores)`, or left torch without
-gradients.
+A cell may have replaced parts of the worker. Functions are called after all cells have run, and by then a later cell
+may have reused a name, as in `softmax = softmax(scores)`, or left torch without gradients.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 
 class ModuleSnapshot:
-    """What is kept of a package: what its modules and classes hold, and the code of its functions."""
+    """Saves what the modules and classes of a package hold, and the code of its functions."""
 
     def __init__(self, package: str) -> None:
         modules = [module for name, module in sys.modules.items() if f"{name}.".startswith(f"{package}.")]
@@ -28,7 +27,7 @@ class ModuleSnapshot:
         self._functions = [(each, each.__code__, each.__defaults__, each.__kwdefaults__) for each in functions]
 
     def bring_back(self) -> None:
-        """Put everything back in its place."""
+        """Restore everything that was saved."""
         for space, before in self._spaces:
             space.update(before)
         for kind, before in self._classes:
@@ -43,7 +42,7 @@ class ModuleSnapshot:
 
 
 class NamespaceSnapshot:
-    """What is kept of a namespace where the test of function `name` stands."""
+    """Saves a namespace at the point where the visible test of function `name` runs."""
 
     def __init__(self, name: str, namespace: dict[str, Any]) -> None:
         self._name, self._function = name, namespace[name]
@@ -52,11 +51,11 @@ class NamespaceSnapshot:
         self._torch = torch and (torch.is_grad_enabled(), torch.get_default_dtype())
 
     def bring_back_function(self, namespace: dict[str, Any]) -> None:
-        """What was tested counts, whatever a cell below makes of the name."""
+        """Restore the function that was tested, whatever a later cell binds to its name."""
         namespace[self._name] = self._function
 
     def bring_back_rest(self, namespace: dict[str, Any]) -> None:
-        """Functions, classes and modules whose names now stand for something else, and torch's settings."""
+        """Restore functions, classes and modules whose names are now bound to other values, and torch's settings."""
         for key, value in self._usable.items():
             if not _is_usable(namespace.get(key)):
                 namespace[key] = value

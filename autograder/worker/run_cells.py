@@ -1,8 +1,8 @@
 """Runs cells as a notebook would, and goes on where a notebook would stop.
 
-Much that runs at a student's fails here: there is no network, terminal or keyboard, no file but those of this run, no
-library of their own, and no cell of ours that only shows or tests something. What stands below in the same cell may
-be what an answer needs.
+Much that works for a student fails here: there is no network, terminal or keyboard, no file but those of this run, no
+library of their own, and no cell of the course that only shows or tests something. An answer may still need later lines
+of the same cell.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from typing import Any
 from .call_function import describe_error
 
 STUCK = 97  # exit status of a process whose cell would not stop
-FULL = 98  # of one whose cell keeps the memory that the answers need
+FULL = 98  # exit status of a process whose cell keeps the memory that the answers need
 ROOM = 64 * 2**20
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FUTURES = tuple(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
 class CellTimeout(BaseException):
-    """A cell ran longer than it may. No `except Exception` of the student's catches it."""
+    """Raised when a cell runs longer than it may; no `except Exception` of the student's catches it."""
 
 
 class Cells:
     """Runs the cells of one notebook, in their order.
 
-    transform: makes Python of a cell with magics.
+    transform: converts a cell with magics to Python.
     """
 
     def __init__(self, namespace: dict[str, Any], transform: Any) -> None:
@@ -45,9 +45,9 @@ class Cells:
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
     def run(self, cell: dict[str, Any], seconds: float, of_the_clock: float) -> dict[str, Any]:
-        """Run one cell; the report says how it went, and whether it gave its name to a function.
+        """Run one cell; returns a report of how it went, and whether it bound its own name to a function.
 
-        seconds: of processor time.
+        seconds: processor time. of_the_clock: wall-clock time.
         """
         name = str(cell["name"])
         before = self._namespace.get(name)
@@ -71,27 +71,27 @@ class Cells:
                 except Exception as error:
                     failures.append(describe_error(error))
                     if isinstance(statement, ast.Raise):
-                        break  # the student's own wish
+                        break  # the student's code stops on purpose
         except CellTimeout:
             self._define(left, file)
             return {"status": "timeout"}
         except BaseException as error:
             failures.append(describe_error(error))
         if any(failure["type"] == "MemoryError" for failure in failures) and not _has_room():
-            os._exit(FULL)  # it is run once more, without this cell
+            os._exit(FULL)  # the notebook is run again, without this cell
         return {"status": "failed", "error": failures[0]} if failures else {"status": "ran"}
 
     def _execute(self, statement: ast.stmt, file: str) -> None:
         code = compile(ast.Module([statement], []), file, "exec", self._flags, dont_inherit=True)
         for flag in FUTURES:
-            self._flags |= code.co_flags & flag  # holds for the cells below as well
+            self._flags |= code.co_flags & flag  # holds for later cells as well
         if code.co_flags & inspect.CO_COROUTINE:
             asyncio.run(eval(code, self._namespace))
         else:
             exec(code, self._namespace)
 
     def _define(self, statements: list[ast.stmt], file: str) -> None:
-        """Run the definitions that stand below a statement that took too long."""
+        """Run the definitions that follow a statement that took too long."""
         for statement in statements:
             if isinstance(statement, DEFINITIONS):
                 with contextlib.suppress(BaseException):
@@ -105,16 +105,16 @@ def _has_room() -> bool:
         return False
 
 
-#: So often somebody who swallows the exception gets another; then the process ends.
+#: Code that swallows the exception gets it this many times; then the process ends.
 TRIES = 3
 AGAIN_SECONDS = 0.5
 
 
 @contextlib.contextmanager
 def alarms(seconds: float, of_the_clock: float) -> Iterator[None]:
-    """Raise CellTimeout when these seconds of processor time have passed, or those of the clock.
+    """Raise CellTimeout once this processor time, or this wall-clock time, has passed.
 
-    Who swallows it gets another, and in the end the process ends.
+    Code that swallows it gets it again, and after TRIES times the process ends.
     """
     if not hasattr(signal, "setitimer"):  # Windows
         with alarms_by_a_thread(seconds, of_the_clock):
@@ -143,7 +143,7 @@ def alarms(seconds: float, of_the_clock: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alarms_by_a_thread(seconds: float, of_the_clock: float) -> Iterator[None]:
-    """The same without signals: a call of a library that takes long ends before it is interrupted."""
+    """Do the same without signals; a long call of a library finishes before it is interrupted."""
     thread, ended = ctypes.c_ulong(threading.get_ident()), threading.Event()
     cpu_end, clock_end = time.process_time() + seconds, time.monotonic() + of_the_clock
     interrupt = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -166,6 +166,6 @@ def alarms_by_a_thread(seconds: float, of_the_clock: float) -> Iterator[None]:
     finally:
         try:
             ended.set()
-        finally:  # an interrupt may come in the midst of the first
+        finally:  # an interrupt may have cut the first call short
             ended.set()
             watcher.join()

@@ -1,4 +1,4 @@
-"""A student's function in other versions of its text: with a small change, or with the value of each step noted."""
+"""Runs rewritten versions of a student's function, with a small change or with the value of each step noted."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .call_function import Send, builders, describe_error, one_call
 from .encode_values import Encoder
 from .run_cells import alarms
 
-#: Of each step so many values are kept, so many in all; of so many entries each, and so many in all.
+#: At most TIMES values are kept per step and MOST in all, with at most ENTRIES entries each and IN_ALL in all.
 TIMES, MOST, ENTRIES, IN_ALL = 4, 1_000, 50_000, 400_000
-#: The same of whole numbers: places, of which one alone may be odd.
+#: More whole numbers are kept per step: they may be positions, of which only one is wrong.
 TIMES_WHOLE = 24
-#: What the changed text calls to have a value noted.
+#: The name that rewritten code calls to note a value.
 NOTED = "_noted"
 
 
 class Notes:
-    """Takes a value down under the number of its step, and hands it on."""
+    """Notes a value under the number of its step, and returns it."""
 
     def __init__(self) -> None:
         self.kept: list[tuple[int, Any]] = []
@@ -41,12 +41,12 @@ class Notes:
         return value
 
     def encoded(self, encoder: Encoder) -> list[Any]:
-        """[number, tree] of each value, in the order in which they came."""
+        """Return [number, tree] of each value, in the order in which they were noted."""
         return [[number, encoder.encode(value)] for number, value in self.kept]
 
 
 def _copied(value: Any, entries: int) -> Any:
-    """As it is now: later lines may write into it. None for what is no number and no array, or has more entries."""
+    """Return a copy, because later lines may change the value; None if it is no number or array, or is too large."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return value.detach().clone() if value.numel() <= entries else None
@@ -55,9 +55,9 @@ def _copied(value: Any, entries: int) -> Any:
     return value if isinstance(value, (bool, int, float, np.generic)) else None
 
 
-#: Processor time of one version, and how much longer it may take by the clock.
+#: Processor time of one version, and the factor that gives its wall-clock limit.
 SECONDS, FACTOR = 0.3, 4
-#: Once so many did not come to an end, a version may take so many times what the longest that did has taken.
+#: After ENDLESS versions that timed out, others may take LONGER times what the longest of the rest took, or LEAST.
 ENDLESS, LONGER, LEAST = 1, 10, 0.03
 
 
@@ -70,7 +70,7 @@ def perform_rewritten(
     send: Send,
     ask: Callable[[dict[str, Any], bytes], Any] | None = None,
 ) -> None:
-    """Call the function of this name as each of these texts defines it, once per call, and send a frame for each."""
+    """Call this function as each of the sources defines it, once per call, and send a frame for each."""
     endless, longest = 0, 0.0
     for index, (source, call) in enumerate(itertools.product(sources, calls)):
         notes, encoder, begun = Notes(), Encoder(), time.process_time()
@@ -81,7 +81,7 @@ def perform_rewritten(
                 exec(compile(source, f"<cell {name}>", "exec", dont_inherit=True), namespace)
                 made = builders(ask, index)
                 header, encoder, _ = one_call(namespace[name], call, payload, made)
-        except BaseException as error:  # its time may end anywhere
+        except BaseException as error:  # its time may run out anywhere
             header, encoder = {"outcome": "raised", "error": describe_error(error)}, Encoder()
         took = time.process_time() - begun
         endless, longest = (endless + 1, longest) if took >= seconds else (endless, max(longest, took))

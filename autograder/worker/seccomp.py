@@ -1,7 +1,8 @@
-"""The system-call filter of the student's process, written by hand as classic BPF.
+"""Builds and installs the system-call filter of the student's process, as classic BPF.
 
-Everything is allowed but what widens the kernel's surface or leads out of the room: other address families than
-AF_UNIX, new namespaces, mounts, tracing, keys, memory that no limit covers, hiding it. Foreign call tables are fatal.
+It allows everything except what widens the kernel's attack surface or leads out of the sandbox: address families other
+than AF_UNIX, new namespaces, mounts, tracing, keys, and memory that no limit covers or that is hidden. A call from
+another architecture's table kills the process.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NEW_NAMESPACES = (
     | linux.CLONE_NEWNET
 )
 
-#: name -> (number on x86_64, number on aarch64); None where the table has no such call.
+#: name -> (number on x86_64, number on aarch64); None if the table has no such call.
 _DENIED: dict[str, tuple[int | None, int | None]] = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
@@ -122,13 +123,13 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
 }
 _CLONE, _SOCKET, _SOCKETPAIR, _CLONE3 = (56, 220), (41, 198), (53, 199), 435
 _PRCTL, _FCNTL = (157, 167), (72, 25)
-#: Locks of ranges of bytes, as many as one likes for one descriptor: F_SETLK, F_SETLKW and the same for open files.
+#: Locks of byte ranges, which one descriptor can have without limit: F_SETLK, F_SETLKW and the same for open files.
 _BYTE_LOCKS = (6, 7, 37, 38)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
 class UnknownArchitecture(RuntimeError):
-    """This machine's table of system calls is not known here."""
+    """Raised if this machine's table of system calls is not known here."""
 
 
 class _Program(ctypes.Structure):
@@ -136,12 +137,12 @@ class _Program(ctypes.Structure):
 
 
 def supported(machine: str | None = None) -> bool:
-    """Whether there is a filter for this kind of processor."""
+    """Return whether there is a filter for this kind of processor."""
     return (machine or platform.machine()) in _ARCHITECTURES and sys.maxsize > 2**32
 
 
 def build(machine: str | None = None) -> bytes:
-    """The filter as an array of `struct sock_filter`."""
+    """Return the filter as an array of `struct sock_filter`. Raises UnknownArchitecture."""
     machine = machine or platform.machine()
     if not supported(machine):
         raise UnknownArchitecture(f"no system-call filter for {machine}")
@@ -155,7 +156,7 @@ def build(machine: str | None = None) -> bytes:
     rules += [(_LD_WORD, 0, 0, _AT_NUMBER)]
     if machine == "x86_64":
         rules += [(_JGE, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)]
-    rules += [(_JEQ, 0, 1, _CLONE3), refuse(errno.ENOSYS)]  # its flags lie in memory, where a filter cannot look
+    rules += [(_JEQ, 0, 1, _CLONE3), refuse(errno.ENOSYS)]  # its flags are in memory, which a filter can't read
     for numbers in _DENIED.values():
         number = numbers[column]
         if number is not None:
@@ -175,6 +176,6 @@ def build(machine: str | None = None) -> bytes:
 
 
 def install() -> None:
-    """Put the filter on this process and all it will start. Needs no_new_privs, and a single thread."""
+    """Apply the filter to this process and all that it will start. Needs no_new_privs, and a single thread."""
     instructions = build()
     linux.set_seccomp(_Program(len(instructions) // 8, instructions))

@@ -1,6 +1,6 @@
-"""Frames on a stream socket: two lengths, a JSON header, then raw bytes.
+"""Sends and receives frames on a stream socket: two lengths, a JSON header, then raw bytes.
 
-No pickle and no npz: a frame from a stranger is only ever text that JSON reads and bytes that NumPy views.
+It uses no pickle and no npz: an untrusted frame is only text that JSON reads and bytes that NumPy views.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ PAYLOAD_CAP = 64 * 2**20
 
 
 class BadFrame(Exception):
-    """The other side sent something that is no frame, or one above the caps."""
+    """Raised if the other side sent something that is no frame, or one above the caps."""
 
 
 class FrameTimeout(Exception):
-    """The whole frame did not arrive in time."""
+    """Raised if the whole frame did not arrive in time."""
 
 
 class Closed(Exception):
-    """The other side hung up."""
+    """Raised if the other side closed the connection."""
 
 
 def send_frame(channel: socket.socket, header: dict[str, Any], payload: bytes = b"") -> None:
@@ -42,7 +42,7 @@ def receive_frame(
     header_cap: int = HEADER_CAP,
     payload_cap: int = PAYLOAD_CAP,
 ) -> tuple[dict[str, Any], bytes]:
-    """Receive one frame before `deadline` (a `time.monotonic()` reading; None waits for ever).
+    """Receive one frame before `deadline` (a `time.monotonic()` reading; None waits forever).
 
     Raises BadFrame, FrameTimeout or Closed.
     """
@@ -56,7 +56,7 @@ def receive_bytes(
     header_cap: int = HEADER_CAP,
     payload_cap: int = PAYLOAD_CAP,
 ) -> tuple[bytes, bytes]:
-    """The same with the header as it came, which `read_header` reads."""
+    """Do the same, but return the header unread, for `read_header`."""
     header_size, payload_size = PREFIX.unpack(_receive_exactly(channel, PREFIX.size, deadline))
     if header_size > header_cap or payload_size > payload_cap:
         raise BadFrame(f"a frame of {header_size} + {payload_size} bytes is above the cap")
@@ -65,7 +65,7 @@ def receive_bytes(
 
 
 def read_header(text: bytes) -> dict[str, Any]:
-    """The header of a frame. Raises BadFrame."""
+    """Return the header of a frame. Raises BadFrame."""
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:

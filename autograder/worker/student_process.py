@@ -1,6 +1,6 @@
-"""The student's process: runs the cells, then forks a child for every exercise it is asked about.
+"""Runs a student's cells, then forks a child process for every exercise.
 
-Once the first cell has run, nothing in this process can be trusted. All it can do is send arrays; the host decides
+Once the first cell has run, nothing in this process can be trusted. All it can do is send arrays, and the host decides
 what they are worth.
 """
 
@@ -28,19 +28,19 @@ from .run_cells import Cells
 from .run_rewritten import perform_rewritten
 from .socket_frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 
-#: What a cell of the student's own gets when the cells before it have used up the time of all.
+#: The time of a student's own cell when earlier ones have used up the time for all.
 LEAST_SECONDS = 0.5
 
 
 class Time:
-    """What is left of a time: of processor time, and of the clock, which may take `factor` times as long."""
+    """Tracks the processor time that is left, and the wall-clock time, of which there is `factor` times as much."""
 
     def __init__(self, seconds: float, factor: float) -> None:
         self._factor = factor
         self._left, self._left_of_the_clock = seconds, factor * seconds
 
     def share(self, seconds: float) -> tuple[float, float]:
-        """What one part may have: `seconds`, or what is left."""
+        """Return the processor time and wall-clock time of one part: from `seconds`, or what is left."""
         least = LEAST_SECONDS
         return (
             min(seconds, max(self._left, least)),
@@ -49,7 +49,7 @@ class Time:
 
     @contextlib.contextmanager
     def spent(self) -> Iterator[None]:
-        """Take off what is spent inside."""
+        """Subtract the time that is spent inside."""
         began, started = sum(os.times()[:4]), time.monotonic()
         yield
         self._left -= sum(os.times()[:4]) - began
@@ -58,7 +58,7 @@ class Time:
 
 @dataclass
 class Notebook:
-    """What the cells of a notebook have defined, kept for the exercises that are asked of it.
+    """Holds what the cells of a notebook have defined, for its exercises.
 
     given: the notebook's own functions, each with its code, which a cell may have replaced since.
     """
@@ -69,7 +69,7 @@ class Notebook:
     given: dict[str, tuple[FunctionType, CodeType]] = field(default_factory=dict)
 
     def answer(self, request: dict[str, Any], payload: bytes, reply: socket.socket) -> None:
-        """Answer one exercise, or run one test of an instructor's, in this process."""
+        """Answer one exercise, or run one of the instructor's own tests, in this process."""
         if "test" in request:
             reseed()
             send_frame(reply, self.tests.outcome(request["test"]))
@@ -78,7 +78,7 @@ class Notebook:
 
 
 def run_cells(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> Notebook:
-    """Run the cells that the first frame brings, and say how each went."""
+    """Run the cells in the first frame, and report how each went."""
     reseed()
     order, _ = receive_frame(channel)
     cells, factor = Cells(namespace, transform), float(order["wall_clock_factor"])
@@ -101,7 +101,7 @@ def run_cells(channel: socket.socket, namespace: dict[str, Any], transform: Any)
 
 
 def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> None:
-    """Run the cells that the first frame brings, then answer requests until the host hangs up."""
+    """Run the cells in the first frame, then answer requests until the host closes the channel."""
     bring_back_ours = ModuleSnapshot(__package__).bring_back
     notebook = run_cells(channel, namespace, transform)
     while True:
@@ -119,7 +119,7 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
 def functions_of(
     cell: dict[str, Any], namespace: dict[str, Any], before: dict[str, Any]
 ) -> dict[str, tuple[FunctionType, CodeType]]:
-    """The functions that a cell has just defined, which were not there before, whatever file their code names."""
+    """Return the functions that a cell has just defined: new objects whose code comes from that cell."""
     new = {name: value for name, value in namespace.items() if before.get(name) is not value}
     found = {name: (value, value.__code__) for name, value in new.items() if type(value) is FunctionType}
     return {name: each for name, each in found.items() if each[1].co_filename == f"<cell {cell['name']}>"}
@@ -128,11 +128,11 @@ def functions_of(
 def answer_in_a_child(
     notebook: Notebook, request: dict[str, Any], payload: bytes, channel: socket.socket, reply: socket.socket
 ) -> str:
-    """Answer one exercise in a child of its own; returns how the child ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the child's end may not be heard
+    """Answer one exercise in a child process; returns how the child ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the child's end may go unnoticed
     try:
         child = os.fork()
-    except OSError:  # the cells left too many processes behind
+    except OSError:  # the cells left too many processes running
         return "no child"
     if child == 0:
         status = 1
@@ -141,17 +141,17 @@ def answer_in_a_child(
             os.setpgid(0, 0)
             if sys.platform == "linux":
                 linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-                linux.drop_mark()  # the notebook's memory is now out of reach, whoever its user is
+                linux.drop_mark()  # the child can no longer open the notebook's memory, even as the same user
             process_limits.bound_cpu(float(request["seconds"]))
             notebook.answer(request, payload, reply)
             status = 0
         except (BrokenPipeError, ConnectionResetError):
-            pass  # the host has heard enough
+            pass  # the host has stopped listening
         except BaseException as error:
             send_frame(reply, {"event": "broken", "error": describe_error(error)})
         finally:
             os._exit(status)
-    reply.close()  # so that the host hears at once when the child ends
+    reply.close()  # so that the host notices at once when the child ends
     deadline = time.monotonic() + float(request["seconds_of_the_clock"])
     ended = _wait(child, deadline)
     _end(child)
@@ -163,12 +163,12 @@ def answer_in_a_child(
 
 
 def _wait(child: int, deadline: float) -> int | None:
-    """The status with which the child ends, or None at the deadline."""
+    """Return the status with which the child ends, or None at the deadline."""
     with contextlib.ExitStack() as stack:
         bell, pause = select.poll(), 0.0005
         try:
             descriptor = os.pidfd_open(child)
-        except (AttributeError, OSError):  # not on Linux: look again and again
+        except (AttributeError, OSError):  # not on Linux: it has to poll
             descriptor = None
         else:
             stack.callback(os.close, descriptor)
@@ -195,7 +195,7 @@ def answer_here(
     moments: dict[str, NamespaceSnapshot],
     given: dict[str, tuple[FunctionType, CodeType]],
 ) -> None:
-    """Answer one exercise in this process. given: the notebook's own functions and the code that they came with."""
+    """Answer one exercise in this process. given: the notebook's own functions with their original code."""
     reseed()
     for own, code in given.values():
         own.__code__ = code
@@ -233,9 +233,9 @@ def _end(child: int) -> None:
 
 
 def reseed() -> None:
-    """Give this process random numbers of its own: a fork copies the state of every generator."""
+    """Give this process random numbers of its own, because a fork copies the state of every generator."""
     seed = int.from_bytes(os.urandom(4), "little")
-    seed_python(seed)  # by names of ours: a cell may say `random.seed = 42`
+    seed_python(seed)  # by the worker's own names, because a cell may say `random.seed = 42`
     seed_numpy(seed)
     torch = sys.modules.get("torch")
     if torch is not None:

@@ -1,8 +1,8 @@
-"""What stays above the student's process: process 1 of its namespace, which runs no student code.
+"""Supervises the student's process from process 1 of its namespace, which runs no student code.
 
-It obeys the lifeline alone. When the host hangs up it ends, and with it everything that the student started. When the
-host asks, it sweeps: every process but the student's first one is killed. It says how much processor time all have had.
-In between it counts memory, processes and that time.
+It obeys only the lifeline. When the host closes that, it ends, and with it everything that the student started. When
+the host asks, it sweeps, which kills every process but the student's first one. It also reports the processor time of
+all. In between, it checks memory, processes and that time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GONE = [b"X"] + 14 * [b"0"]
 def keep(student: int, lifeline: socket.socket, order: dict[str, Any], alone: bool) -> None:
     """Return when the student's process has ended or must end; the last frame on the lifeline says why.
 
-    alone: this is process 1 of a process namespace, so that all other processes are the student's.
+    alone: whether this is process 1 of a process namespace, so that all other processes are the student's.
     """
     deadline = time.monotonic() + float(order["seconds_to_live"])
     excess: list[str] = []
@@ -39,7 +39,7 @@ def keep(student: int, lifeline: socket.socket, order: dict[str, Any], alone: bo
         if select.select([lifeline], [], [], POLL_SECONDS)[0]:
             asked = lifeline.recv(1)
             if not asked:
-                break  # the host has hung up
+                break  # the host has closed the lifeline
             used = cpu_seconds(student, alone)
             if asked == TELL:
                 send_frame(lifeline, {"event": "told", "cpu": used})
@@ -56,7 +56,7 @@ def keep(student: int, lifeline: socket.socket, order: dict[str, Any], alone: bo
             break
         found = _excess(order) if alone else None
         if found and (found in excess or not sweep(student) or _excess(order)):
-            how = found  # ending its children has not helped, or they come again
+            how = found  # killing its children has not helped, or new ones have appeared
             break
         if found:
             excess.append(found)
@@ -67,7 +67,7 @@ def keep(student: int, lifeline: socket.socket, order: dict[str, Any], alone: bo
 
 
 def _reap(student: int) -> int | None:
-    """Collect what has ended, orphans included; the student's exit code once it has one (-N for signal N)."""
+    """Reap ended processes, orphans included; returns the student's exit code once it has one (-N for signal N)."""
     while True:
         try:
             ended, status = os.waitpid(-1, os.WNOHANG)
@@ -80,10 +80,10 @@ def _reap(student: int) -> int | None:
 
 
 def sweep(student: int) -> bool:
-    """Kill every process of the namespace but this one and the student's first; False when they outrun it."""
+    """Kill every process of the namespace but this one and the student's first; returns False if others keep coming."""
     deadline = time.monotonic() + SWEEP_SECONDS
     while others := [pid for pid in _living() if pid not in (1, student)]:
-        for blow in (signal.SIGSTOP, signal.SIGKILL):  # who stands still cannot fork
+        for blow in (signal.SIGSTOP, signal.SIGKILL):  # a stopped process can't fork
             for pid in others:
                 with contextlib.suppress(OSError):
                     os.kill(pid, blow)
@@ -96,7 +96,7 @@ def sweep(student: int) -> bool:
 
 
 def _living() -> list[int]:
-    """The processes of this namespace that have not ended."""
+    """Return the processes of this namespace that have not ended."""
     return [pid for pid in _processes() if _status(pid)[0] not in (b"Z", b"X")]
 
 
@@ -105,27 +105,27 @@ def _processes() -> list[int]:
 
 
 def _status(pid: int) -> list[bytes]:
-    """What the kernel says of a process, from its state on; one that is gone is dead and has used nothing."""
+    """Return the fields of a process's stat file from its state on; one that is gone is dead and has used nothing."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split() or GONE
     return GONE
 
 
 def _excess(order: dict[str, Any]) -> str | None:
-    """Which limit all processes together have passed: "processes", "memory" or None."""
+    """Return which limit all processes together have exceeded: "processes", "memory" or None."""
     students = [pid for pid in _living() if pid != 1]
     if len(students) > int(order["processes"]):
         return "processes"
     limit = int(order["memory_bytes"]) * 3 // 2
-    if sum(_resident(pid) for pid in students) <= limit:  # quick, and never too small
+    if sum(_resident(pid) for pid in students) <= limit:  # this is quick to compute, and never too small
         return None
     return "memory" if sum(_proportional(pid) for pid in students) > limit else None
 
 
 def cpu_seconds(student: int, alone: bool) -> float | None:
-    """Processor time of the student's processes, ended ones included; None where the system does not say.
+    """Return the processor time of the student's processes, ended ones included; None if the system does not say.
 
-    What this process itself has used is none of it. Where it is not alone, only the student's first process is known.
+    It excludes the time of this process itself. Unless `alone`, it covers only the student's first process.
     """
     if sys.platform != "linux":
         return None
@@ -140,9 +140,9 @@ def _resident(pid: int) -> int:
 
 
 def _proportional(pid: int) -> int:
-    """Bytes that a process holds; a page that several share is shared out among them, so that no fork hides it.
+    """Return the bytes that a process holds; a page that several share is divided among them, so that no fork hides it.
 
-    A process that hides them is counted with all that it shares.
+    If a process hides this number, everything that it shares counts in full.
     """
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:

@@ -1,4 +1,4 @@
-"""The torch side of a call: tensors for the arrays that came, gradients, and the tensors made on the way.
+"""Handles torch in a call: makes tensors of arrays, computes gradients, and collects tensors that the call makes.
 
 torch is imported when a unit first needs it, so the NumPy units never wait for it.
 """
@@ -12,12 +12,12 @@ import numpy as np
 
 from .encode_values import Tensor, leaves, map_leaves
 
-#: Tensors that one call reports as made on the way.
+#: One call reports at most this many tensors that it made.
 MADE_CAP = 40
 
 
 def revive(value: Any, gradient: bool = False) -> Any:
-    """`value` with a torch tensor for every decoded `Tensor`; with `gradient`, the floating ones ask for theirs."""
+    """Return `value` with a torch tensor for every `Tensor`; with `gradient`, the floating ones require a gradient."""
     import torch
 
     def tensor(leaf: Any) -> Any:
@@ -36,10 +36,10 @@ def is_floating(leaf: Any) -> bool:
 
 
 def gradients(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The gradient of a fixed weighted sum of all floating results, for every floating input in order.
+    """Return the gradient of a fixed weighted sum of all floating results, for every floating input in order.
 
-    The inputs must ask for gradients. An input that the sum does not reach has None; where no tensor comes
-    back, there are none at all.
+    The inputs must require gradients. An input that the sum does not depend on gets None; if no result is a
+    floating tensor, the tuple is empty.
     """
     import torch
 
@@ -55,7 +55,7 @@ def gradients(function: Callable[..., Any], args: list[Any], kwargs: dict[str, A
 
 
 def _weights(leaf: Any, index: int) -> Any:
-    """Numbers of order 1 that no symmetry of a result can hide behind."""
+    """Return weights of order 1 without symmetry, so that no symmetry of a result can hide a wrong gradient."""
     import torch
 
     steps = torch.arange(leaf.numel(), dtype=leaf.dtype).reshape(leaf.shape)
@@ -63,7 +63,7 @@ def _weights(leaf: Any, index: int) -> Any:
 
 
 def activation(name: str, scale: float) -> Callable[..., Any]:
-    """An elementwise, differentiable function: `scale` inside one of torch's own."""
+    """Return an elementwise, differentiable function: one of torch's own, of `scale` times the input."""
     import torch
     from torch.nn import functional
 
@@ -102,7 +102,7 @@ class Watch:
         self._mode = Mode()
 
     def see(self, leaf: Any, least: int) -> None:
-        """Keep a copy of `leaf` if it is a tensor that large with memory for each of its entries."""
+        """Keep a copy of `leaf` if it is a tensor of that size, with memory for each of its entries."""
         import torch
 
         if not isinstance(leaf, torch.Tensor) or leaf.numel() < least or len(self.made) >= MADE_CAP:
@@ -123,10 +123,10 @@ Remote = Callable[[tuple[Any, ...], dict[str, Any], "tuple[Any, ...] | None"], A
 
 
 def differentiable(remote: Remote) -> Callable[..., Any]:
-    """A function of tensors whose body, and whose gradient, are worked out elsewhere.
+    """Return a function of tensors whose value and gradient `remote` computes.
 
     remote: takes positional and keyword arguments and, for the gradient, the gradients of the results; returns the
-    results, or the gradients of the inputs that ask for one, with `Tensor` for tensors.
+    results, or the gradients of the inputs that require one, with `Tensor` for tensors.
     """
     import torch
 

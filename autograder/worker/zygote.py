@@ -1,11 +1,11 @@
-"""The zygote: imports the slow libraries once, then forks a process for every submission.
+"""Imports the slow libraries once, then forks a process for every submission: this is the zygote.
 
 It never reads a byte that a student influenced. The host sends an order and two sockets: the channel to the student's
-process and a lifeline. While the lifeline is open the submission may live; when it closes everything of it is killed.
-Where the host has made a control group for the submission, the ways into it follow.
+process and a lifeline. The submission may run while the lifeline is open; when it closes, all its processes are killed.
+If the host has made a control group for the submission, the files to join it follow.
 
-Forking a process that has imported torch takes several times as long. So whoever needs a slow library gets it from a
-second zygote, forked from the first, which the host orders with a control socket of its own.
+Forking a process that has imported torch takes several times as long. So a submission that needs a slow library is
+forked from a second zygote, itself forked from the first, which has its own control socket.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INSIDE_ID = 1000  # the student's user and group id in a user namespace of its o
 
 def main(control_descriptor: int, mode: str) -> None:
     """Serve until the host closes the control socket. `mode`: "plain", "user" or "root"."""
-    process_limits.unbound_data()  # that of the grading process is not a submission's
+    process_limits.unbound_data()  # the limit of the grading process is not a submission's
     namespace, transform = warm_up()
     freeze()
     control = socket.socket(fileno=control_descriptor)
@@ -66,7 +66,7 @@ def main(control_descriptor: int, mode: str) -> None:
                 live(order, mode, channel, lifeline, lambda c: serve(c, namespace, transform))
                 status = 0
             except BaseException:
-                traceback.print_exc()  # the host reads the last line, should the sandbox not come up at all
+                traceback.print_exc()  # the host reads the last line if the sandbox doesn't start at all
             finally:
                 os._exit(status)
         for descriptor in descriptors:
@@ -83,19 +83,19 @@ def warm_up() -> tuple[dict[str, Any], Callable[[str], str]]:
     config.HistoryManager.enabled = False
     shell = InteractiveShell.instance(config=config, colors="nocolor")
     shell.builtin_trap.activate()  # get_ipython and display, as in a notebook
-    shell.enable_gui = lambda gui=None: None  # `%matplotlib inline` is welcome and changes nothing
+    shell.enable_gui = lambda gui=None: None  # `%matplotlib inline` is allowed and changes nothing
     shell.system = start_nothing
     shell.user_ns["__name__"] = "__main__"
     return shell.user_ns, shell.transform_cell
 
 
 def start_nothing(command: str) -> None:
-    """What `!` does here, sandbox or not: our own check, left in a notebook, would call itself time and again."""
+    """Refuse `!`, in a sandbox or not, because a notebook that runs the course's check would call itself endlessly."""
     raise OSError("no other program is started here")
 
 
 def freeze() -> None:
-    """Have forked processes share what is there by now."""
+    """Make forked processes share all objects that exist by now."""
     gc.collect()
     gc.freeze()  # else the first collection in each forked process would write to, and so copy, all that is shared
     if sys.platform == "linux":
@@ -111,27 +111,27 @@ def bring_torch() -> None:
         torch.compile = leave_as_it_is
         torch.set_default_device = stay_on_the_cpu
         for room in call_monitor_torch.ROOMS:
-            call_monitor_torch.all_in(room)  # else each exercise would look for itself
+            call_monitor_torch.all_in(room)  # fills the cache, else each exercise would search again
 
 
-#: What takes long to import, and is there for submissions that name it.
+#: The slow libraries, each with the function that imports it for submissions that name it.
 LIBRARIES = {"matplotlib": lazy_matplotlib.bring, "torch": bring_torch}
 
 
 def keep_one_thread(int_: int, /) -> None:
-    """In the place of torch.set_num_threads, by which a notebook's first cell asks for several, for its training.
+    """Replace torch.set_num_threads, with which a notebook's first cell sets several threads for its training.
 
-    Here they would wait for each other, busily, beside all other submissions; and OpenMP hangs in a child of a process
-    that has used them. (Its own limit, OMP_THREAD_LIMIT, makes torch.linalg.solve wait for a thread for ever.)
+    Here threads would busy-wait for each other while other submissions run, and OpenMP hangs in a child of a process
+    that has used them. (Its own limit, OMP_THREAD_LIMIT, makes torch.linalg.solve wait for a thread forever.)
     """
 
 
 def stay_on_the_cpu(device: Any) -> None:
-    """In the place of torch.set_default_device, which takes "cuda" anywhere, so that making a tensor fails later."""
+    """Replace torch.set_default_device, which accepts "cuda" on any machine, so that making a tensor fails later."""
 
 
 def leave_as_it_is(model: Any = None, **options: Any) -> Any:
-    """In the place of torch.compile, which changes no result, and imports half a compiler before it does nothing."""
+    """Replace torch.compile, which changes no result, and imports half a compiler before it does nothing."""
     return (lambda function: function) if model is None else model
 
 
@@ -142,7 +142,7 @@ def live(
     lifeline: socket.socket,
     work: Callable[[socket.socket], None],
 ) -> None:
-    """Run one submission in namespaces of its own, as far as `mode` has them."""
+    """Run one submission in namespaces of its own, if `mode` has them."""
     os.setsid()
     if mode == PLAIN:
         watch(order, mode, channel, lifeline, work)
@@ -162,8 +162,8 @@ def live(
         status = 1
         try:
             linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-            linux.prctl(linux.PR_SET_DUMPABLE, 0)  # nothing of it in /proc is readable to a student of the same user
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a student of the same user could send it
+            linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a student process of the same user can't read its files in /proc
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a student process of the same user could send it
             furnish(order)
             watch(order, mode, channel, lifeline, work)
             status = 0
@@ -177,7 +177,7 @@ def live(
 
 
 def furnish(order: dict[str, Any]) -> None:
-    """A /proc of this namespace's own, and a scratch folder of limited size that is this submission's alone."""
+    """Mount this namespace's own /proc, and a scratch folder of limited size that only this submission has."""
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
     linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
     size = f"size={int(order['scratch_bytes'])},nr_inodes=4096,mode=1777"
@@ -191,7 +191,7 @@ def watch(
     lifeline: socket.socket,
     work: Callable[[socket.socket], None],
 ) -> None:
-    """Start the student's process and stay above it until it ends, the host hangs up, or a limit is passed."""
+    """Start the student's process and supervise it until it ends, the lifeline closes, or a limit is exceeded."""
     student = os.fork()
     if student == 0:
         status = 1
@@ -211,19 +211,19 @@ def watch(
 
 
 def enter(entrances: list[int]) -> None:
-    """Go into the control group, with everything that this process will start, and close the ways in behind it."""
+    """Join the control group, with everything that this process will start, and close the files for joining it."""
     for entrance in entrances:
         os.write(entrance, b"0")
         os.close(entrance)
 
 
 def confine(order: dict[str, Any], mode: str) -> None:
-    """Take from this process everything that a student's code has no need of. There is no way back."""
+    """Take from this process, irrevocably, everything that student code does not need."""
     if mode == PLAIN:
         os.setpgid(0, 0)
     silence()
     if mode == USER:
-        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # but the keeper must see how much memory this process takes
+        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # the supervisor must see how much memory this process takes
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("900")
     process_limits.apply(order, countable_processes(order, mode))
@@ -242,7 +242,7 @@ def confine(order: dict[str, Any], mode: str) -> None:
 
 
 def silence() -> None:
-    """Let nobody read what is printed from here on, and have nothing to be read."""
+    """Discard everything that is printed from here on, and leave nothing to read as input."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
@@ -251,9 +251,9 @@ def silence() -> None:
 
 
 class Nowhere(io.TextIOWrapper):
-    """A text stream whose words nobody reads, so that printing costs next to nothing, and the same every time.
+    """Discards all text, so that printing costs next to nothing, and the same every time.
 
-    It has no buffer, and so none of its lock: a thread of the student's that prints may hold that when an exercise
+    It has no buffer, and so no buffer lock: a student's thread that prints may hold such a lock when an exercise
     forks, and nobody would ever release it.
     """
 
@@ -268,9 +268,9 @@ class Nowhere(io.TextIOWrapper):
 
 
 def countable_processes(order: dict[str, Any], mode: str) -> int | None:
-    """The kernel's limit on processes, where it counts this submission alone; the keeper counts everywhere."""
+    """Return the kernel's limit on processes if it counts only this submission's, else None."""
     if mode == ROOT:
         return int(order["processes"])
     if mode == USER and linux.counts_by_namespace():
-        return int(order["processes"]) + 2  # the keeper and the process above it are counted too
+        return int(order["processes"]) + 2  # the supervisor and the process above it are counted too
     return None
