@@ -1,7 +1,7 @@
-"""How nbgrader sees this course: where its folders are, and who does the grading.
+"""Configures nbgrader for this course: where its folders are, and who does the grading.
 
-With this file in the course folder both `autograder grade` and a plain `nbgrader autograde UNIT` give the same scores.
-What is set for a class of one's own goes into nbgrader_config_local.py beside it, which git does not see.
+With this file in the course folder, both `autograder grade` and a plain `nbgrader autograde UNIT` give the same scores.
+Settings for your own class go into nbgrader_config_local.py next to it, which git ignores.
 """
 
 import os
@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL
 
 ROOT = Path(__file__).resolve().parent
 (ROOT / "grading").mkdir(exist_ok=True)
-# nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
+# nbgrader starts `alembic` by name. Let it find the one next to this Python, even if the environment is not activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 c = get_config()  # noqa: F821 (nbgrader provides it)
@@ -26,8 +26,8 @@ c.CourseDirectory.autograded_directory = "grading/autograded"
 c.CourseDirectory.feedback_directory = "grading/feedback"
 GRADEBOOK = {"database": str(ROOT / "grading" / "gradebook.db"), "query": {"timeout": "60"}}
 c.CourseDirectory.db_url = URL.create("sqlite", **GRADEBOOK).render_as_string()  # for ? and % in the path
-# Only a notebook and nbgrader's own two notes are part of a unit: nothing else that a student hands in, or that lies
-# in solutions/, is copied anywhere. The patterns match all names but those like "ti…", "su…" and "….ipynb".
+# A unit consists of a notebook and nbgrader's own two notes. Nothing else that a student hands in, or that is in
+# solutions/, is copied anywhere. The patterns match all names but those like "ti…", "su…" and "….ipynb".
 STARTS, ENDS = ("[!ts]", "t[!i]", "s[!u]"), ("[!b]", "[!n]b", "[!y]nb", "[!p]ynb", "[!i]pynb", "[!.]ipynb")
 c.CourseDirectory.ignore = [".*", *(f"{start}*{end}" for start in STARTS for end in ENDS)]
 c.CourseDirectory.include = ["*.ipynb", "timestamp.txt", "submission_secret.txt"]
@@ -55,9 +55,9 @@ c.GenerateAssignment.preprocessors = [
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 
-# The exchange is a folder that every user of the machine writes to. Where all students share one account, as on hubs
-# that give each a container, hand-ins are refused until c.ExchangeCollect.check_owner = False is set: then anybody can
-# hand in under another's name (docs/THREATS.md).
+# The exchange is a folder that every user of the machine can write to. If all students share one account, as on hubs
+# that give each a container, submissions are refused until c.ExchangeCollect.check_owner = False is set. Anybody can
+# then submit under another's name (docs/THREATS.md).
 c.ExchangeFactory.collect = "autograder.gradebook.nbgrader_exchange.Collect"
 c.ExchangeFactory.release_feedback = "autograder.gradebook.nbgrader_exchange.ReleaseFeedback"
 c.ExportApp.plugin_class = "autograder.gradebook.nbgrader_plugin.SafeCsvExport"
@@ -72,13 +72,13 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 
-# Feedback pages are inert without nbconvert's sanitizer, which would take tables and hints from our own text: a student
-# contributes code and plain text alone to them, and both are escaped.
+# Feedback pages are safe without nbconvert's sanitizer, which would remove tables and hints from our own text. Students
+# contribute only code and plain text to them, and both are escaped.
 
-# A release says for which version of the exercises it was made.
+# Write into each release the version of the exercises for which it was made.
 c.GenerateAssignment.preprocessors.insert(0, "autograder.handout.nbgrader_release_steps.StampRelease")
 
-# Last of all what is set here alone. It finds `c` as it stands, and may read and change all of it.
+# Run the local settings last, so that they can read and change everything in `c`.
 LOCAL = ROOT / "nbgrader_config_local.py"
 if LOCAL.is_file():
     exec(compile(LOCAL.read_bytes(), str(LOCAL), "exec"), {"c": c, "__file__": str(LOCAL), "get_config": lambda: c})

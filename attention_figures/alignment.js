@@ -1,9 +1,9 @@
-// Cross-attention of a translator: which source words each written word was read from, written word by word or with one
-// source word hidden from cross-attention. All of it is stored, in percent.
+// Shows a translator's cross-attention: which source words each written word attends to, as the text is written word by
+// word or with one source word hidden from cross-attention. All numbers are stored, in per cent.
 // data: {source, target: words, the last one the end; models: [{name, looks: {hidden: a row for each target word},
-//        says: {hidden: for each target word [[three words], [%], % given to the right one]}}], writes: whether it writes
+//        says: {hidden: for each target word [[three words], [%], % of the right one]}}], writes: whether it writes
 //        word by word, hides: whether source words can be hidden, chosen: a target word}
-// `hidden` is "" or the place of the source word that cross-attention cannot see.
+// `hidden` is "" or the index of the source word that cross-attention cannot see.
 live.define("alignment", ({ stage, data, tell, numbers }) => {
   const { el, svg, written, shade } = live;
   const { source, target, models, writes = false, hides = false } = data;
@@ -23,7 +23,7 @@ live.define("alignment", ({ stage, data, tell, numbers }) => {
   const [back, on] = [live.button("back", () => sentence.choose(at.chosen - 1)), live.button("write a word", () => sentence.choose(at.chosen + 1))];
   if (writes) controls.append(slider, back, on);
 
-  // ---- both sentences, and lines from each written word to what it was read from
+  // ---- both sentences, and lines from each written word to those it attends to
   const words = source.map((word, j) => (hides
     ? el("button", { type: "button", class: "source", "aria-pressed": "false", onclick: () => hide(j) }, word)
     : el("span", { class: "source" }, word)));
@@ -52,7 +52,7 @@ live.define("alignment", ({ stage, data, tell, numbers }) => {
   }
   new ResizeObserver(drawLines).observe(both);
 
-  // ---- what came of it
+  // ---- the result
   const told = el("p", { style: "margin: 0" });
   const best = live.guesses("");
   const hint = el("p", { class: "note" }, hides

@@ -1,8 +1,8 @@
-"""How everything in the course looks: one file of colours, for pages, live figures and Matplotlib alike.
+"""Defines the course's colours and fonts for pages, live figures and Matplotlib.
 
-`colours.json` has each colour twice, for light and for dark, named for what it stands for: a query is orange
-everywhere, a key blue, a value green. The first six of `SERIES` can be told apart by all kinds of colour vision
-(M. Okabe, K. Ito, 2008); text has darker shades of its own (`query-ink`), with a contrast of 4.5 and more on the page.
+`colours.json` has each colour twice, for light and for dark pages, named after its role: a query is orange everywhere,
+a key blue, a value green. Readers with any kind of colour vision can tell the six of `SERIES` apart (M. Okabe, K. Ito,
+2008). Text has darker shades of its own (`query-ink`), with a contrast of at least 4.5 on the page.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ FONT_OF_CODE = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
 
 @cache
 def colours() -> Mapping[str, tuple[str, str]]:
-    """Name -> (colour on a light page, colour on a dark page)."""
+    """Return name -> (colour on a light page, colour on a dark page)."""
     table = json.loads((FOLDER / "colours.json").read_text(encoding="utf-8"))
     return {name: (light, dark) for name, (light, dark) in table.items()}
 
 
 def css(selector: str = ":root", dark: str | None = None) -> str:
-    """The colours and fonts as CSS variables of `selector`: `--ink`, `--query` and so on, light and dark.
+    """Return the colours and fonts as CSS variables of `selector`: `--ink`, `--query` and so on, light and dark.
 
-    dark: the selector for dark, where the page itself says which it is; else the reader's system decides.
+    dark: the selector of the dark theme, where the page itself sets one; else the reader's system decides.
     """
     light, night = ("".join(f"--{name}:{pair[which]};" for name, pair in colours().items()) for which in (0, 1))
     fonts = f"--font:{FONT};--font-of-code:{FONT_OF_CODE};"
@@ -39,7 +39,7 @@ def css(selector: str = ":root", dark: str | None = None) -> str:
 
 
 def for_matplotlib() -> dict[str, Any]:
-    """Settings for `matplotlib.rcParams`: the same colours and sizes, on white."""
+    """Return settings for `matplotlib.rcParams`: the course's colours and sizes, on white."""
     ink, soft, line = (colours()[name][0] for name in ("ink", "soft", "line"))
     cycle = ", ".join(repr(colours()[name][0]) for name in SERIES)
     return {
@@ -63,7 +63,7 @@ def for_matplotlib() -> dict[str, Any]:
 
 
 def mark() -> str:
-    """The course's mark, one word that looks back at another, as SVG."""
+    """Return the course's logo, one word that looks back at another, as SVG."""
     return (FOLDER / "mark.svg").read_text(encoding="utf-8")
 
 

@@ -1,17 +1,17 @@
-// The heads of a trained model: where each looks from a chosen token, what the model expects next, and what is left of that
-// when a head is taken out. All of it is stored, in percent.
-// data: {words, next: signs, one for each token; heads: [{name, layer}], facts: names of a head's scores,
+// Shows the heads of a trained model: what each attends to from a chosen token, what the model predicts next, and how the
+// prediction changes when a head is removed. All numbers are stored, in per cent.
+// data: {words, next: characters, one for each token; heads: [{name, layer}], facts: names of a head's scores,
 //        moments: [{step, looks: {out: {head: rows of the triangle}}, facts: {out: {head: scores}},
-//                   says: {out: a [three signs, %, %, %] for each token}, right: {out: % given to the right next sign}}],
-//        counts: {words, places}: which predictions make up the mean, rival: {name, says}, chosen, moment,
-//        head: whose looks shade the text, where the heads are many,
+//                   says: {out: [three characters, %, %, %] for each token}, right: {out: % of the right next one}}],
+//        counts: {words, places}: which predictions are averaged, rival: {name, says}, chosen, moment,
+//        head: the one whose weights shade the text, if there are many heads,
 //        curves: [{name, colour, dash, panel, values}], every: steps between two values, panels: [{name, low, high}]}
-// `out` lists the heads that are silent, "0,1"; for what a head looks at, those of the layers below it.
+// `out` lists the removed heads, as in "0,1"; for a head's weights, only those of the layers below it.
 live.define("circuits", ({ stage, data, tell, numbers }) => {
   const { el, svg, written, shade } = live;
   const { words, next, heads, moments, facts = [], curves = [], counts, rival } = data;
   const n = words.length;
-  const many = heads.length > 3; // then the maps are small, and the text itself shows where one head looks
+  const many = heads.length > 3; // then the maps are small, and the text shows what one head attends to
   const at = { moment: data.moment ?? moments.length - 1, chosen: data.chosen ?? n - 1, head: data.head ?? 0, out: new Set() };
   const drawn = (sign) => ({ " ": "␣", "\n": "¶" })[sign] ?? sign;
   const spoken = (sign) => ({ " ": "a space", "\n": "the line's end" })[sign] ?? `“${sign}”`;
@@ -80,12 +80,12 @@ live.define("circuits", ({ stage, data, tell, numbers }) => {
     return el("div", { class: "course" }, whole, el("ul", { class: "keys" }, ...keys));
   }
 
-  // ---- the text: below each token what the model expects next
+  // ---- the text, with the model's prediction below each token
   const expected = words.map(() => el("small")), tokens = words.map((sign) => el("span", { class: "token" }, drawn(sign)));
   const sentence = live.picks("From which token?", words.map((_, i) => el("span", {}, tokens[i], " ", expected[i])), at.chosen,
     (i) => to({ chosen: i }));
   sentence.classList.add("expects");
-  if (data.period === 8) sentence.classList.add("eight"); // what is said twice stands below itself
+  if (data.period === 8) sentence.classList.add("eight"); // so that repeated words are below each other
 
   // ---- one head: arcs from the chosen token, above the map of all of them
   const c = Math.min(18, (many ? 132 : 300) / n), EDGE = many ? 4 : 16, ARCS = many ? 26 : 44, TOP = ARCS + (many ? 3 : 16);
@@ -151,7 +151,7 @@ live.define("circuits", ({ stage, data, tell, numbers }) => {
   }
   const panels = heads.map((_, h) => panel(h));
 
-  /** Take a head out or bring it back; where the two together were not stored, the others come back. */
+  /** Remove a head or restore it; if the combination was not stored, the others are restored. */
   function takeOut(h, on) {
     const before = new Set(at.out);
     if (on) before.add(h);
@@ -161,7 +161,7 @@ live.define("circuits", ({ stage, data, tell, numbers }) => {
     to({});
   }
 
-  // ---- what is expected after the chosen token
+  // ---- the prediction after the chosen token
   const asThree = ([signs, ...shares], came) => shares.map((share, k) => [drawn([...signs][k]), share / 100, [...signs][k] === came]);
   const asked = el("p", { class: "strong", style: "margin: 0" });
   const all = live.guesses("with all heads"), left = live.guesses(""), other = rival && live.guesses(rival.name);
@@ -175,7 +175,7 @@ live.define("circuits", ({ stage, data, tell, numbers }) => {
   const text = el("div", { class: "text" }, sentence, ...(many ? [closer] : []), hint, asked, el("div", { class: "side" }, all, left, ...(other ? [other] : [])), sum);
   if (curves.length) stage.append(bar(slider, play), el("div", { class: "side" }, plot(), text));
   else stage.append(text);
-  const layers = many ? [...new Set(heads.map((head) => head.layer))] : [null]; // a row for each, where there are many heads
+  const layers = many ? [...new Set(heads.map((head) => head.layer))] : [null]; // one row for each if there are many heads
   for (const layer of layers) {
     const own = panels.filter((_, h) => layer === null || heads[h].layer === layer);
     stage.append(el("div", { class: many ? "heads many" : "heads" }, ...own.map((each) => each.whole)));

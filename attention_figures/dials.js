@@ -1,12 +1,12 @@
-// Rotary positions as dials: a query's and a key's hands are turned by their positions; only the distance counts.
-// data: {d: width of the head, base, query, key: positions, turned: positions by which the query is turned beforehand}
+// Shows rotary positions as dials: positions turn the pointers of a query and a key, and only their distance counts.
+// data: {d: width of the head, base, query, key: positions, turned: positions by which the query is turned first}
 live.define("dials", ({ stage, data, tell, numbers }) => {
   const { el, svg, written } = live;
   const d = data.d ?? 8, pairs = d / 2, far = 200;
   const at = { query: data.query ?? 7, key: data.key ?? 5, turned: data.turned ?? 0, base: data.base ?? 10000 };
 
   const speed = (p) => at.base ** ((-2 * p) / d);
-  /** What pair p adds to the score of two rows of (1, 0) in each pair, at a distance; all pairs together count 1. */
+  /** What pair p adds to the score of two rows with (1, 0) in every pair at a distance; at most 1 in all. */
   const share = (p, distance) => Math.cos((distance - at.turned) * speed(p)) / pairs;
   const score = (distance) => [...Array(pairs).keys()].reduce((sum, p) => sum + share(p, distance), 0);
 
@@ -60,7 +60,7 @@ live.define("dials", ({ stage, data, tell, numbers }) => {
   stage.append(bar(sliders.query, sliders.key), bar(...shifts.map(([, button]) => button)), bar(sliders.turned, base), legend,
     el("div", { class: "dials" }, ...dials.map((each) => each.dial)), said, plot);
 
-  // ---- hands that turn
+  // ---- pointers that turn
   const angles = () => dials.map(({ p }) => [(at.query - at.turned) * speed(p), at.key * speed(p)]);
   let from = angles(), to = from, now = from;
   const draw = (all) => dials.forEach((each, p) => {

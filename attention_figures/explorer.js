@@ -1,5 +1,5 @@
-// One query asks all words: scores, weights and the mixture, with what the reader switches and drags.
-// data: {words, Q, K, V, pad: [n] of true for words that only fill up, chosen, causal, offers: which switches are shown,
+// Shows one query's scores, weights and output over all words, with switches and with numbers to drag.
+// data: {words, Q, K, V, pad: [n], true for padding, chosen, causal, offers: which switches are shown,
 //        features: names of the values' axes}
 live.define("explorer", ({ stage, data, tell, numbers }) => {
   const { el, dot, softmax, written, shade } = live;
@@ -9,7 +9,7 @@ live.define("explorer", ({ stage, data, tell, numbers }) => {
   const on = { root: data.root ?? true, causal: data.causal ?? false, padding: data.padding ?? false, after: false };
   let chosen = data.chosen ?? 0, temperature = 1;
 
-  /** What one query sees: its scores, which of them count, its weights and the mixture. */
+  /** One query's scores, which of them count, its weights and its output. */
   function row(i) {
     const scores = K.map((key) => dot(Q[i], key) / (on.root ? Math.sqrt(d_k) : 1) / temperature);
     const may = words.map((_, j) => !(on.causal && j > i) && !(on.padding && pad[j]));
@@ -79,7 +79,7 @@ live.define("explorer", ({ stage, data, tell, numbers }) => {
     const rows = words.map((_, i) => row(i)), now = rows[chosen];
     asking.textContent = `query of “${words[chosen]}”`;
     queryCells.forEach((cell, c) => {
-      if (cell.firstChild !== query[chosen][c]) cell.replaceChildren(query[chosen][c]); // one that stays keeps the focus
+      if (cell.firstChild !== query[chosen][c]) cell.replaceChildren(query[chosen][c]); // an unchanged one keeps the focus
     });
     now.scores.forEach((score, j) => {
       scores[j].to(score);

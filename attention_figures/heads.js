@@ -1,7 +1,7 @@
-// One layer's wiring: which query head reads which keys and values, and what the cache of all layers takes.
+// Shows which query head reads which keys and values in one layer, and how large the cache of all layers is.
 // data: {h, g, d_head, n, layers, bytes, d_latent, d_rope, models: {name: some of these sizes; one with d_latent is latent,
 //        and note, words below it; yours, the bytes that the reader's own function counts, or null},
-//        offers: ["repeat"] for the wiring that repeating the whole row gives}
+//        offers: ["repeat"] for the assignment that repeating the whole row gives}
 live.define("heads", ({ stage, data, tell, numbers }) => {
   const { el, svg, written } = live;
   const SIZES = {
@@ -56,7 +56,7 @@ live.define("heads", ({ stage, data, tell, numbers }) => {
     show(true);
   }
 
-  // ---- the wiring
+  // ---- which head reads which
   const W = 440, H = 176, TOP = 18, BOTTOM = 112, DEEP = 158;
   const look = live.slider("look at query head", { min: 0, max: 1, step: 1, value: at.chosen }, (i) => choose(i));
   const drawing = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot wiring", role: "img", "aria-label": "The wiring of one layer" });
@@ -80,9 +80,9 @@ live.define("heads", ({ stage, data, tell, numbers }) => {
   const step = () => (at.h > 1 ? Math.min((W - 40) / (at.h - 1), 56) : 0);
   const x = (i) => W / 2 + (i - (at.h - 1) / 2) * step();
   const half = () => Math.min(11, Math.max(1.2, 0.4 * step() || 11));
-  /** A key/value head has more room than a query head where several share it. */
+  /** A key/value head that several query heads share is drawn wider. */
   const halfBelow = () => (latent ? half() : Math.min(11, Math.max(1.2, 0.4 * step() * (at.h / at.g) || 11)));
-  /** Where the keys and values stand that query head i reads. */
+  /** The position of the keys and values that query head i reads. */
   const place = (i) => (latent ? x(i) : x((source(i) + 0.5) * (at.h / at.g) - 0.5));
   let parts = [], from = [], to = [], now = [];
   const label = (words, more = {}) => svg("text", { "text-anchor": "middle", "font-size": 12, "pointer-events": "none", ...more }, words);
@@ -131,7 +131,7 @@ live.define("heads", ({ stage, data, tell, numbers }) => {
     });
   });
 
-  /** What the chosen head reads stands out. */
+  /** Highlight what the chosen head reads. */
   function paint() {
     const mine = source(at.chosen);
     parts.forEach((each, i) => {

@@ -1,16 +1,16 @@
-// What all live figures share: elements, controls, matrices whose numbers glide, and the start of each figure.
+// Gives all live figures their elements, controls, animated matrices and arcs, and starts each figure.
 (() => {
-  if (window.live) return; // in a notebook every figure brings the kit along
+  if (window.live) return; // in a notebook, every figure contains the kit
 
   const figures = {};
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-  /** An element: el("button", {class: "x", onclick: f}, "words", child). */
+  /** Make an element: el("button", {class: "x", onclick: f}, "words", child). */
   function el(tag, attributes = {}, ...children) {
     return fill(document.createElement(tag), attributes, children);
   }
 
-  /** The same for a part of a drawing. */
+  /** Make an SVG element in the same way. */
   function svg(tag, attributes = {}, ...children) {
     return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
   }
@@ -30,7 +30,7 @@
   const transpose = (A) => A[0].map((_, j) => A.map((row) => row[j]));
   const matmul = (A, B) => A.map((row) => transpose(B).map((column) => dot(row, column)));
 
-  /** Weights that sum to 1; −∞ stands for "may not"; a row of nothing else gives zeros. */
+  /** Weights that sum to 1. A score of −∞ is masked; a fully masked row gives zeros. */
   function softmax(row) {
     const largest = Math.max(...row);
     if (largest === -Infinity) return row.map(() => 0);
@@ -39,18 +39,18 @@
     return powers.map((power) => power / sum);
   }
 
-  /** A number as it is read: two decimals, a true minus, ∞. */
+  /** A number as text: two decimals, a real minus sign, ∞. */
   function written(x, decimals = 2) {
     if (Math.abs(x) === Infinity) return x < 0 ? "−∞" : "∞";
     const text = Math.abs(x).toFixed(decimals);
     return x < 0 && Number(text) !== 0 ? "−" + text : text;
   }
 
-  /** A share of a colour on the page, as a background: weight("query", 0.3). */
+  /** A background that mixes a share of a colour into the page's: shade("query", 0.3). */
   const shade = (colour, share) =>
     `color-mix(in srgb, var(--${colour}) calc(${Math.min(Math.max(share, 0), 1).toFixed(3)} * var(--full)), var(--page))`;
 
-  /** Call step(0 … 1) while a movement goes on, at once with 1 for readers who want none; a new one ends the old. */
+  /** Call step(0 … 1) during an animation, or step(1) for readers who want none; a new animation ends the old. */
   function glide(step, milliseconds = 350) {
     let going = 0;
     return () => {
@@ -66,7 +66,7 @@
     };
   }
 
-  /** A text node that counts from the number that it shows to the next one. decimals: or a function, how it is read. */
+  /** A text node that counts from its number to the next one. decimals: their count, or a function number -> text. */
   function number(value = 0, decimals = 2) {
     const words = typeof decimals === "function" ? decimals : (x) => written(x, decimals);
     const node = document.createTextNode(words(value));
@@ -89,7 +89,7 @@
   let names = 0;
   const fresh = (stem) => `live-${stem}-${names++}`;
 
-  /** One of several: options are {value: words}. */
+  /** A choice of one among several: options are {value: words}. */
   function choice(label, options, chosen, onchange) {
     const group = fresh("choice");
     const buttons = Object.entries(options).map(([value, words]) => {
@@ -106,7 +106,7 @@
     return el("label", { class: "toggle" }, input, el("span", {}, label));
   }
 
-  /** A slider; `words` says a value as it is read. */
+  /** A slider; words(value) is the text for a value. */
   function slider(label, { min, max, step, value, words = String }, onchange) {
     const told = el("output", {}, words(value));
     const input = el("input", {
@@ -129,7 +129,7 @@
 
   const button = (label, onclick) => el("button", { type: "button", onclick }, label);
 
-  /** Buttons in a row of which one is pressed; arrows go on, a mouse above one shows it already. `pick(i)` is called. */
+  /** A row of buttons, one of them pressed; arrow keys move on, hovering previews. Calls `pick(i)`. */
   function picks(label, words, chosen, pick) {
     const buttons = words.map((word, i) =>
       el("button", { type: "button", class: "pick", onclick: () => choose(i), onpointerenter: (event) => {
@@ -160,7 +160,7 @@
   }
 
   /**
-   * A cell whose number the reader drags, up is more; with the keyboard: arrows up and down, Page for big steps.
+   * A cell whose number the reader drags (up is more) or changes by the up and down arrows and, in big steps, the Page keys.
    * `name` says which number it is.
    */
   function handle(name, value, { min = -3, max = 3, step = 0.1, decimals = 1 }, onchange) {
@@ -201,7 +201,7 @@
   }
 
   /**
-   * A table of numbers that glide. rows, columns: names. set(values, {colour(i, j, x), mark(i, j)}) shows new ones: colour
+   * A table of animated numbers. rows, columns: names. set(values, {colour(i, j, x), mark(i, j)}) shows new ones: colour
    * gives a background, mark a class. `pick(i, j)` makes cells buttons.
    */
   function matrix({ label, rows, columns, decimals = 2, pick, corner = "" }) {
@@ -226,7 +226,7 @@
     return table;
   }
 
-  /** The three likeliest as bars. set([[name, share, whether it is the right one], …]). */
+  /** The three most likely as bars. set([[name, share, whether it is the right one], …]). */
   function guesses(title) {
     const bars = [0, 1, 2].map(() => ({ name: el("th", { scope: "row" }), bar: el("span", { class: "bar" }), share: number() }));
     const table = el("table", { class: "guesses" }, el("caption", {}, title), el("tbody", {},
@@ -240,7 +240,7 @@
     return table;
   }
 
-  /** A box that scrolls by itself where the figure is wider than the page; then the keyboard reaches it. */
+  /** A box that scrolls, also by keyboard, where the figure is wider than the page. */
   function wide(label, ...children) {
     const box = el("div", { class: "wide" }, ...children);
     new ResizeObserver(() => {
@@ -254,8 +254,8 @@
   }
 
   /**
-   * Arcs from one element to others, drawn above a row of them. `draw(i, widths)`: from element i, as thick as widths say
-   * (0 … 1; null draws none).
+   * Arcs from one element of a row to the others. `draw(i, widths)` draws them from element i; widths are 0 … 1, and null
+   * draws none.
    */
   function wires(row, elements, colour = "query") {
     const paths = elements.map(() => svg("path", { fill: "none", stroke: `var(--${colour})`, "stroke-linecap": "round" }));
@@ -292,14 +292,14 @@
   // ---- figures
 
   /**
-   * Make a figure known. draw({stage, data, tell, numbers}): stage is the element to fill; tell(words) says what changed to
-   * who cannot see it; numbers(object) keeps what the figure shows, as `figure.numbers`.
+   * Register a figure. draw({stage, data, tell, numbers}): stage is the element to fill; tell(words) describes a change to
+   * readers who cannot see it; numbers(object) keeps what the figure shows, as `figure.numbers`.
    */
   function define(name, draw) {
     figures[name] ??= draw;
   }
 
-  /** Bring every figure of the page to life that is not yet. One that fails leaves its still picture. */
+  /** Start every figure of the page that has not started. One that fails keeps its still picture. */
   function start() {
     for (const figure of document.querySelectorAll("figure.live:not([data-is])")) {
       const draw = figures[figure.dataset.live];
@@ -308,7 +308,7 @@
       const picture = figure.querySelector("img");
       const stage = el("div", {
         class: "stage", role: "group", "aria-label": picture?.alt || caption?.textContent || "",
-        // JupyterLab would take keys that are pressed on a control for its own: arrows go to another cell, letters make one.
+        // JupyterLab would handle keys pressed on a control itself: arrows go to another cell, letters make one.
         onfocusin: (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true"),
       });
       const told = el("p", { class: "told", role: "status" });

@@ -1,4 +1,4 @@
-// A blank asks the words of a sentence: their keys, scores, weights and values, the mixture, and the candidates it fits.
+// Shows what a blank reads from a sentence: keys, scores, weights, values, the output, and the candidates that fit it.
 // data: {slots: words, or {ask, words} where one is chosen; keys, values: word -> numbers; query: numbers;
 //        questions: short name -> question, one for each number of query and key; features: names of the values' numbers;
 //        candidates: word -> numbers, one for each feature; asker: the word whose query it is}
@@ -9,7 +9,7 @@ live.define("lookup", ({ stage, data, tell, numbers }) => {
   const words = data.slots.map((slot) => slot.words?.[0] ?? slot);
   let query = [...data.query];
 
-  /** What the blank hears, from the query to the candidates. */
+  /** All steps of the blank's attention, from the query to the candidates. */
   function look() {
     const keys = words.map((word) => data.keys[word]), values = words.map((word) => data.values[word]);
     const scores = keys.map((key) => dot(query, key));
@@ -47,7 +47,7 @@ live.define("lookup", ({ stage, data, tell, numbers }) => {
       show(true);
     }));
 
-  // ---- every word's key, score, weight and value, and the mixture
+  // ---- every word's key, score, weight and value, and the output
   const line = (names, count) => names.map(() => Array.from({ length: count }, () => live.number(0, 1)));
   const keys = line(words, short.length), values = line(words, features.length);
   const scores = words.map(() => live.number(0, 1)), weights = words.map(() => live.number());

@@ -1,20 +1,20 @@
-// Who sees what: a mask built by clicks and presets, what leaks through it, and the weights that it leaves.
+// Shows a mask that the reader builds by clicks and presets, what leaks through it, and the weights under it.
 // data: {rows: name -> {words, Q, K, pad, document}: rows of tokens, all equally long; row: the first one shown;
-//        preset: the first mask; window, prefix: how many tokens these presets mean; yours: name -> a mask of the reader's}
+//        preset: the first mask; window, prefix: how many tokens these presets mean; yours: name -> the reader's own mask}
 live.define("mask", ({ stage, data, tell, numbers }) => {
   const { el, dot, softmax, shade } = live;
   const { rows, window: width = 2, prefix = 2, yours = {} } = data;
   const n = Object.values(rows)[0].words.length, places = Array.from({ length: n }, (_, i) => i);
   let row = rows[data.row ?? Object.keys(rows)[0]], task = "next", mask = [], preset = data.preset ?? "none", at = [0, 0];
 
-  // ---- what a mask is measured by
+  // ---- what a mask should allow
 
-  /** Which token of its own text each is, pads not counted. */
+  /** Each token's index in its own text, pads not counted. */
   const own = () => places.map((i) => places.filter((j) => j < i && !row.pad[j] && row.document[j] === row.document[i]).length);
   const same = (i, j) => row.document[i] === row.document[j];
   const given = (j) => !row.pad[j] && own()[j] < prefix;
 
-  /** Why query i must not see key j; "" if it may. What a pad sees is nobody's concern: its output is not used. */
+  /** Why query i must not see key j; "" if it may. A pad may see anything, because its output is not used. */
   function reason(i, j) {
     if (row.pad[i]) return "";
     if (row.pad[j]) return "pad";
@@ -74,7 +74,7 @@ live.define("mask", ({ stage, data, tell, numbers }) => {
     el("div", { class: "controls note" }, ...["✓ seen", "– hidden", "○ hidden, though nothing forbids it", "! seen, and it leaks"].map((sign) =>
       el("span", {}, sign))), count, findings, el("p", { class: "note" }, data.note ?? ""));
 
-  /** One place of the grid is reached by the tab key; arrows go on from there. */
+  /** The tab key reaches one cell of the grid; arrows move on from there. */
   function reach(i, j) {
     cells[at[0]][at[1]].tabIndex = -1;
     at = [i, j];
@@ -104,7 +104,7 @@ live.define("mask", ({ stage, data, tell, numbers }) => {
     ? (reason(i, j) ? "sees, which leaks:" : "sees")
     : (reason(i, j) || row.pad[i] ? "does not see" : "does not see, though it might:");
 
-  /** What is to be said of the mask: lists of what leaks, what is hidden for nothing, and rows without a key. */
+  /** The findings on the mask: lists of leaks, of keys hidden needlessly, and of rows without a key. */
   function judge() {
     const pairs = places.flatMap((i) => places.map((j) => [i, j]));
     const leaks = pairs.filter(([i, j]) => mask[i][j] && reason(i, j));

@@ -1,4 +1,4 @@
-// What each head of a language model reads in a short text: one pattern for every head, in whole per cent, recorded.
+// Shows what each head of a language model attends to in a short text: a recorded pattern for each, in whole per cent.
 // data: {texts: [{name, tokens: [n], next: [n - 1], heads: [layers][heads] of strings}], signs: for 1 … 100 per cent,
 //        stops: [{name, text, head: [layer, head], token, colour, why}]}; `tools/record_model_heads.py` says how a string is written
 live.define("model_heads", ({ stage, data, tell, numbers }) => {
@@ -15,13 +15,13 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
 
   // ---- what was recorded
 
-  /** The rows of a pattern, each as long as the token sees. */
+  /** The rows of a pattern, each with as many weights as its token sees tokens. */
   function rows(written, n) {
     const flat = [...written.replace(/\d+/g, (zeros) => "0".repeat(Number(zeros)))].map((sign) => shareOf[sign] ?? 0);
     return [...Array(n).keys()].map((i) => flat.slice((i * (i + 1)) / 2, ((i + 1) * (i + 2)) / 2));
   }
 
-  /** For each kind the tokens that each token could read, and the tokens over which one averages. */
+  /** For each kind, the tokens that each token could attend to, and the tokens that are averaged. */
   function wanted(tokens) {
     const later = [...tokens.keys()].slice(1);
     const followed = (i) => later.filter((j) => j <= i && tokens[j - 1] === tokens[i]);
@@ -100,7 +100,7 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
     if (name(head) !== name(at.head)) change({ head });
   }
 
-  /** A mouse above a head shows it until it leaves; a click or a finger chooses it. */
+  /** Hovering over a head previews it; a click or a tap chooses it. */
   function point(event) {
     const box = grid.getBoundingClientRect();
     const place = (x, size, count) => Math.min(count - 1, Math.max(0, Math.floor((x / size) * count)));
@@ -173,7 +173,7 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
   const onAverage = () => `On average it gives ${Math.round(scoreOf(at.head))} per cent to ${KINDS[at.colour]}.`;
   const largest = () => `Largest: ${ranked().slice(0, 3).map((head) => `${name(head)} with ${Math.round(scoreOf(head))} per cent`).join(", ")}.`;
 
-  /** The text and the pattern, of the head under the mouse or of the chosen one. */
+  /** Show text and pattern of the head under the mouse, or of the chosen one. */
   function drawPattern() {
     const { tokens, patterns, repeats } = read[at.text], head = peek ?? at.head;
     const pattern = patterns[head[0]][head[1]], now = pattern[at.token];
@@ -207,7 +207,7 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
       next, stop: stopNow()?.name ?? null });
   }
 
-  /** The map of all heads, and which of the controls are chosen. */
+  /** Show the map of all heads and the chosen controls. */
   function drawHeads() {
     cells.forEach((column, layer) => column.forEach((cell, h) => {
       const chosen = name([layer, h]) === name(at.head), score = scoreOf([layer, h]);

@@ -1,4 +1,4 @@
-"""The figure that opens the course: to which word “it” attends, set by hand."""
+"""Makes the figure that opens the course: the words to which “it” attends, with keys and queries set by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 from . import live
 from .appearance import colours
 
-#: Two numbers for each key: how well the word can be what goes in, and what holds it. A query asks for one of them.
+#: A key has two numbers: how well the word can be what goes in, and what holds it. A query asks for one of them.
 DATA = {
     "words": ["the trophy", "doesn't fit in", "the suitcase", "because", "it", "is too", "big"],
     "asker": 4,
@@ -30,14 +30,14 @@ CAPTION = (
 
 
 def weights(ending: str) -> list[float]:
-    """The weights that “it” gives to the words."""
+    """Return the weights that “it” gives to the words; ending: “big” or “small”."""
     query = DATA["queries"][ending]
     powers = [math.exp(sum(q * k for q, k in zip(query, key, strict=True))) for key in DATA["keys"]]
     return [power / sum(powers) for power in powers]
 
 
 def still() -> str:
-    """The figure as it is at first, as SVG."""
+    """Return the figure's first state as SVG."""
     ink, query, page = (colours()[name][0] for name in ("ink", "query", "page"))
     parts, start = [], 104 * DATA["asker"] + 52
     for j, (word, weight) in enumerate(zip(DATA["words"], weights("big"), strict=True)):
@@ -52,7 +52,7 @@ def still() -> str:
 
 
 def opening_figure() -> str:
-    """The figure as HTML, with its picture for where no script runs."""
+    """Return the figure as HTML, with a still picture for readers without scripts."""
     source = base64.b64encode(still().encode()).decode()
     alt = ALT.format(max(weights("big")), max(weights("small")))
     picture = f'<img alt="{alt}" src="data:image/svg+xml;base64,{source}" style="max-width:100%">'

@@ -1,5 +1,5 @@
-// What a pronoun means: its query asks for another word when the end of the sentence changes.
-// data: {words, asker: the pronoun's place, end: the place of the word that changes, keys: [n] of numbers,
+// Shows what a pronoun refers to: its query asks for another word when the end of the sentence changes.
+// data: {words, asker: the pronoun's index, end: the index of the word that changes, keys: [n] of numbers,
 //        queries: word at the end -> the pronoun's query, questions: the same words -> what that query asks}
 live.define("pronoun", ({ stage, data, tell, numbers }) => {
   const { el, dot, softmax, written, shade } = live;

@@ -1,5 +1,5 @@
-// Cutting a table into heads and gluing it together again: which numbers does each head get?
-// data: {n, h, d_head}: tokens, heads, width of a head. Each number says where it lay in memory.
+// Shows which numbers each head gets when a table is split into heads and merged again.
+// data: {n, h, d_head}: tokens, heads, width of a head. Each number is its own index in memory.
 live.define("split", ({ stage, data, tell, numbers }) => {
   const { el, shade } = live;
   const COLOURS = ["key", "query", "value", "fourth"];
@@ -9,12 +9,12 @@ live.define("split", ({ stage, data, tell, numbers }) => {
   const all = () => [...Array(at.n * wide()).keys()];
   const owner = (k) => Math.floor((k % wide()) / at.d), token = (k) => Math.floor(k / wide());
 
-  /** The tables of the heads, one after the other: which number lies at each place. */
+  /** The tables of the heads, one after the other, with the number at each position. */
   function heads() {
     const place = (r, i, c) => (at.cut === "view" ? i * wide() + r * at.d + c : (r * at.n + i) * at.d + c);
     return [...Array(at.h).keys()].map((r) => [...Array(at.n).keys()].map((i) => [...Array(at.d).keys()].map((c) => place(r, i, c))));
   }
-  /** The heads put together again. */
+  /** The merged heads. */
   function merged(tables) {
     const row = (i) => (at.glue === "transpose" ? tables.flatMap((table) => table[i]) : tables.flat(2).slice(i * wide(), (i + 1) * wide()));
     return [...Array(at.n).keys()].map(row);
@@ -36,7 +36,7 @@ live.define("split", ({ stage, data, tell, numbers }) => {
 
   let picks, cells = {}, places = {};
 
-  /** A table of empty places for numbers; `columns` are the numbers at its head. */
+  /** A table of empty cells; `columns` are the numbers in its header. */
   function table(name, label, rows, columns) {
     places[name] = rows.map(() => columns.map(() => el("td")));
     return el("table", { class: "matrix cut" }, el("caption", {}, label),
@@ -44,7 +44,7 @@ live.define("split", ({ stage, data, tell, numbers }) => {
       el("tbody", {}, ...rows.map((row, i) => el("tr", {}, el("th", { scope: "row" }, row), ...places[name][i]))));
   }
 
-  /** All tables anew, for new sizes. */
+  /** Draw all tables again, for new sizes. */
   function build() {
     const count = (m) => [...Array(m).keys()], tokens = count(at.n).map((i) => `token ${i}`);
     places = {};
@@ -67,7 +67,7 @@ live.define("split", ({ stage, data, tell, numbers }) => {
     tell(owns.textContent);
   }
 
-  /** Numbers fly to their new places, unless the reader wants no movement. */
+  /** Move numbers to their new cells, unless the reader wants no animation. */
   function lay(which, order) {
     const from = order.flat().map(({ k }) => cells[which][k].getBoundingClientRect());
     order.flat().forEach(({ k, to }) => to.append(cells[which][k]));

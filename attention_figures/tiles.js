@@ -1,6 +1,6 @@
-// FlashAttention's loop: one tile of scores after the other through fast memory, with what it keeps and what it moves.
-// data: {Q, K, V: (n, d), block_q, block_k, row: whose sums are shown, done: tiles, bytes: of a number, causal,
-//        offers: some of ["causal", "factor"], yours: {full, causal}: (n, d) or null, what the reader's own functions give}
+// Shows FlashAttention's loop: one tile of scores at a time in fast memory, what it keeps, and how many bytes it moves.
+// data: {Q, K, V: (n, d), block_q, block_k, row: whose sums are shown, done: tiles, bytes: of one number, causal,
+//        offers: some of ["causal", "factor"], yours: {full, causal}: (n, d) or null, what the reader's functions return}
 live.define("tiles", ({ stage, data, tell, numbers }) => {
   const { el, dot, written } = live;
   const { Q, K, V, offers = ["factor"] } = data;
@@ -9,11 +9,11 @@ live.define("tiles", ({ stage, data, tell, numbers }) => {
   const scores = Q.map((query) => K.map((key) => dot(query, key) / Math.sqrt(d)));
   const may = (i, j) => !at.causal || j <= i;
   const mix = (weights) => V[0].map((_, c) => weights.reduce((sum, weight, j) => sum + weight * V[j][c], 0));
-  /** softmax(QKᵀ/√d)V, the plain way. */
+  /** softmax(QKᵀ/√d)V without tiles. */
   const plain = () => scores.map((row, i) => mix(live.softmax(row.map((score, j) => (may(i, j) ? score : -Infinity)))));
 
   // ---- the loop
-  /** The tiles in the order in which they are made: all that a block of queries needs, then the next block. */
+  /** The tiles in order: all that one block of queries needs, then the next block. */
   function order() {
     const tiles = [];
     for (let q = 0; q < n; q += at.q) {
@@ -25,7 +25,7 @@ live.define("tiles", ({ stage, data, tell, numbers }) => {
     return tiles.map((tile, t) => ({ ...tile, first: tile.k === 0, last: tiles[t + 1]?.q !== tile.q }));
   }
 
-  /** What stands where after so many tiles. `steps`: what the last tile did to each of its rows. */
+  /** The contents of memory after so many tiles. `steps`: what the last tile did to each of its rows. */
   function after(done) {
     const tiles = order().slice(0, done), state = Q.map(() => ({ m: -Infinity, l: 0, o: V[0].map(() => 0) }));
     const outputs = Q.map(() => null), made = Q.map(() => K.map(() => "")), moved = { Q: 0, KV: 0, O: 0 };
@@ -84,7 +84,7 @@ live.define("tiles", ({ stage, data, tell, numbers }) => {
   }));
   const bar = (...parts) => el("div", { class: "controls" }, ...parts);
 
-  // ---- the table of scores, with what is read on its edges and what is written at its right
+  // ---- the table of scores, with what is read at its edges and written at its right
   const columns = tokens.map((j) => el("th", { scope: "col" }, String(j)));
   const cells = tokens.map(() => tokens.map(() => el("td", {})));
   const rowHeads = tokens.map((i) => el("th", { scope: "row" }, String(i)));
@@ -190,7 +190,7 @@ live.define("tiles", ({ stage, data, tell, numbers }) => {
               : `The maximum grows from ${written(before.m)} to ${written(state.m)}, and nothing is rescaled: the sums are measured against two maxima.`;
   }
 
-  /** What came out, beside the plain formula. */
+  /** The result, compared with the formula. */
   function finish(over, outputs) {
     const gap = (table, other) => Math.max(...table.flatMap((row, i) => row.map((x, c) => Math.abs(x - other[i][c]))));
     end.hidden = !over;

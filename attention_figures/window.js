@@ -1,15 +1,15 @@
-// Sliding windows: how far one token of the last layer reaches back through several layers, and what stays in the caches.
-// data: {n: tokens, window, layers, every: a layer that sees all after so many; 0 for none}
+// Shows how far back one token of the last layer reaches with sliding windows in several layers, and what caches keep.
+// data: {n: tokens, window, layers, every: one layer in so many sees all tokens; 0 for none}
 live.define("window", ({ stage, data, tell, numbers }) => {
   const { el, shade } = live;
   const n = data.n ?? 24, most = 5;
   const at = { window: data.window ?? 4, layers: data.layers ?? 3, every: data.every ?? 0, chosen: n - 1, sink: false };
 
   const seesAll = (layer) => at.every > 0 && (layer + 1) % at.every === 0;
-  /** Who of the layer below a token sees, in layer 0, 1, …: itself, a window back, with a sink also the first token. */
+  /** Whether token i sees token j in a layer: itself, the window before it, and with a sink the first token. */
   const sees = (layer, i, j) => j <= i && (seesAll(layer) || i - j < at.window || (at.sink && j === 0));
 
-  /** ways[l][j]: whether the chosen token of the top hears from token j at height l; height 0 is the embeddings. */
+  /** ways[l][j]: whether the chosen token of the top depends on token j at height l; height 0 is the embeddings. */
   function reach() {
     const ways = [...Array(at.layers + 1)].map(() => Array(n).fill(false));
     ways[at.layers][at.chosen] = true;

@@ -1,11 +1,11 @@
 """The same class graded by stock nbgrader and by this course's autograder, in one run: `make bench`.
 
-Both get the same notebooks, all solved. Stock nbgrader runs all of their cells in a kernel, one notebook after the
-other; its hidden tests are the visible ones once more, which favours it, as does `--bare`, which takes demonstrations
-and figures out of its notebooks. Ours are graded in the sandbox, with hidden cases, gradebook and feedback pages.
+Both grade the same notebooks, all of them solved. Stock nbgrader runs all cells in a kernel, one notebook after the
+other. Two things favour it: its hidden tests only repeat the visible ones, and `--bare` removes demonstrations and
+figures from its notebooks. Ours are graded in the sandbox, with hidden cases, gradebook and feedback pages.
 
-Ratios are what counts. CPU time is that of the command and of everything below it, also of what outlived its parent;
-but not of what ran in our sandbox, whose zygote lets its processes end unheard: so it is no measure to compare us by.
+Compare the ratios. CPU time includes the command's descendants, even those that outlive their parent, but not the
+processes in our sandbox, because its zygote does not wait for them. So CPU time cannot compare the two graders.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ c.Execute.timeout = 120
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run took: seconds on the clock, CPU-seconds of all its processes, and the most memory in MiB."""
+    """The cost of one run: seconds on the clock, CPU-seconds of all its processes, and peak memory in MiB."""
 
     wall: float
     cpu: float
@@ -53,7 +53,7 @@ class Cost:
 
 
 def measure(line: Sequence[str], folder: Path) -> Cost:
-    """Run a command to its end."""
+    """Run a command to its end and return its cost."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     before, started = _used(), time.monotonic()
     process = subprocess.Popen(
@@ -70,13 +70,13 @@ def measure(line: Sequence[str], folder: Path) -> Cost:
 
 
 def _used() -> float:
-    """CPU-seconds of all processes below this one that have ended and been waited for."""
+    """Return the CPU-seconds of all descendants that have ended and were waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def adopt() -> None:
-    """Have this process become the parent of whatever outlives its own parent, so that its CPU time is counted."""
+    """Make this process adopt descendants that outlive their parent, so that their CPU time is counted."""
     PR_SET_CHILD_SUBREAPER = 36
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise SystemExit("bench: this kernel lets no process adopt others; Linux is needed")
@@ -94,7 +94,7 @@ def _reap(patience: float = 5.0) -> None:
 
 
 class _Memory(threading.Thread):
-    """Watches the memory of a process and all below it."""
+    """Records the peak memory of a process and its descendants."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -122,7 +122,7 @@ class _Memory(threading.Thread):
 
 
 def stock_course(folder: Path, students: int, bare: bool) -> Path:
-    """A course folder as stock nbgrader has it, with a class in it. bare: without demonstrations and figures."""
+    """Make a course folder with a class for stock nbgrader. bare: without demonstrations and figures."""
     folder.mkdir(parents=True)
     (folder / "nbgrader_config.py").write_text(STOCK_CONFIG, encoding="utf-8")
     for unit in UNITS:
@@ -144,7 +144,7 @@ def stock_course(folder: Path, students: int, bare: bool) -> Path:
 
 
 def our_course(folder: Path, students: int) -> Path:
-    """The same class in a course folder of ours, from the notebooks that students really get."""
+    """Make our course folder with the same class, from the notebooks that students get."""
     folder.mkdir(parents=True)
     shutil.copy(ROOT / "nbgrader_config.py", folder)
     for unit in UNITS:
@@ -197,7 +197,7 @@ def ours(students: int, workers: int, scratch: Path) -> Cost:
 
 
 def stages(students: int, scratch: Path) -> dict[str, float]:
-    """Seconds per notebook in each stage, in one process and one sandbox, after the start."""
+    """Return the seconds per notebook in each stage, in one process and one sandbox, without the start."""
     from autograder.gradebook import gradebook_writer as gradebook
     from autograder.grading import one_submission as grading
     from autograder.grading import submission_jobs, whole_class

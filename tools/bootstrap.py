@@ -1,11 +1,10 @@
-"""Sets up `.venv` and runs something in it. Plain standard library: it runs before anything is installed.
+"""Sets up `.venv` and runs a module in it. It uses only the standard library, because nothing is installed before it.
 
     python3 tools/bootstrap.py [--extras grading,test] [--sandbox] [--run MODULE ARGUMENT ...]
 
-The environment is never trusted blindly. A stamp says what was installed from which requirements, and at every start
-each installed file is looked at (about a quarter of a second). What is missing, cut short or of another version is
-mended by pip in place; if that does not help, the environment is made anew. An interrupted set-up leaves no stamp, so
-the next one continues.
+A stamp records what was installed from which requirements, and each start checks every installed file (in about a
+quarter of a second). If a file is missing, cut short or of another version, pip repairs the environment in place; if
+that does not help, it is made from scratch. An interrupted set-up leaves no stamp, so the next one continues.
 """
 
 import sys

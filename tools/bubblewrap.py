@@ -1,4 +1,4 @@
-"""Sees to bubblewrap, the sandbox that grading needs, with the system's own package manager."""
+"""Installs bubblewrap, the sandbox that grading needs, with the system's own package manager."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-#: Package manager -> what installs bubblewrap, as a list of steps; the first may fail where lists are out of date.
+#: Package manager -> commands that install bubblewrap; the first of several refreshes lists and may fail.
 MANAGERS = {
     "apt-get": (
         ["apt-get", "update", "-q"],
@@ -23,7 +23,7 @@ TIME_LIMIT = 180
 
 
 def remedy() -> str:
-    """The one line that installs bubblewrap on this machine."""
+    """Return the command line that installs bubblewrap on this machine."""
     for manager, steps in MANAGERS.items():
         if shutil.which(manager):
             words = [word for word in steps[-1] if word not in ("-q", "-y", "--noconfirm", "--non-interactive")]
@@ -32,7 +32,7 @@ def remedy() -> str:
 
 
 def ensure(say: Callable[[str], None]) -> bool:
-    """Install bubblewrap where that needs nobody's password; otherwise name the one line to run. Never fails."""
+    """Install bubblewrap if that needs no password; otherwise say which line to run. Never raises."""
     if not sys.platform.startswith("linux") or shutil.which("bwrap"):
         return True
     manager = next((name for name in MANAGERS if shutil.which(name)), None)
@@ -48,7 +48,7 @@ def ensure(say: Callable[[str], None]) -> bool:
 
 
 def become_root() -> list[str] | None:
-    """What to put before a command to run it as root without being asked for a password; None if that cannot be had."""
+    """Return the prefix that runs a command as root without a password; None if there is none."""
     if os.geteuid() == 0:
         return []
     if shutil.which("sudo") and run(["sudo", "-n", "true"]):
@@ -57,7 +57,7 @@ def become_root() -> list[str] | None:
 
 
 def run(command: list[str], time_limit: float = TIME_LIMIT) -> bool:
-    """Run quietly and say whether it worked."""
+    """Run a command without output and return whether it succeeded."""
     try:
         done = subprocess.run(
             command,

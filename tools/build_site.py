@@ -1,10 +1,10 @@
-"""Makes the course into a static site in `site/`, which needs no network to be read.
+"""Builds the course as a static site in `site/`, which can be read without a network.
 
     .venv/bin/python tools/build_site.py [FOLDER]
 
-The text and the code are those of `notebooks/`, the student's version. What the examples print and draw comes from
-`solutions/`, cell by cell; of an answer cell and of a test cell nothing is taken from there. Formulas are set by KaTeX
-when the site is made, and the search is MiniSearch: both come from npm once. The rooms are in `tools/textbook/`.
+Text and code come from `notebooks/`, the student's version. What the examples print and draw comes from `solutions/`,
+cell by cell; answer cells and test cells take nothing from there. KaTeX sets the formulas when the site is built, and
+MiniSearch searches it; both are downloaded from npm once. `tools/textbook/` has the parts of this program.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from textbook.prose import fill_in
 from textbook.templates import WEB, filled, style
 from textbook.unit_pages import ROOT, Unit, read_unit
 
-#: Files of `tools/web/` that are part of the site as they are.
+#: Files of `tools/web/` that are copied to the site unchanged.
 SCRIPTS = ("contents.js", "page.js", "predict.js", "search.js")
-#: Where the scripts of live figures are.
+#: The folder with the scripts of live figures.
 LIVE = attention_figures.FOLDER
 
 
 def build(target: Path, setter: Setter = set_formulas, root: Path = ROOT) -> None:
-    """Write the pages to the empty folder `target`."""
+    """Write the pages to the empty folder `target`. setter: turns formulas into HTML."""
     units = [read_unit(name, root) for name in unit_names()]
     front = front_of(units)
 
@@ -48,7 +48,7 @@ def build(target: Path, setter: Setter = set_formulas, root: Path = ROOT) -> Non
     write("front.html", "index.html", front=front)
     write("search.html", "search.html")
     copy_code({name for unit in units for name in unit.page.live}, LIVE, target / "live")
-    if (target / "live").is_dir():  # with the colours, which the page's own style need not know
+    if (target / "live").is_dir():  # it includes the colours, so that it works without the page's style
         (target / "live" / "kit.css").write_text(attention_figures.style(), encoding="utf-8")
     documents = json.dumps([section for unit in units for section in unit.sections], ensure_ascii=False)
     (target / "sections.js").write_text(f"const SECTIONS = {documents};\n", encoding="utf-8")
@@ -59,7 +59,7 @@ def build(target: Path, setter: Setter = set_formulas, root: Path = ROOT) -> Non
 
 
 def write_files(unit: Unit, target: Path, root: Path) -> None:
-    """A unit's pictures, and its notebook to be downloaded."""
+    """Write a unit's pictures and its notebook for download."""
     for name, content in unit.page.pictures.items():
         place = target / "figures" / unit.name / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def write_files(unit: Unit, target: Path, root: Path) -> None:
 
 
 def check_target(target: Path) -> None:
-    """Raises SiteFailed for a folder that holds something else: making the site replaces what is there."""
+    """Raise SiteFailed for a folder that holds something else, because building the site replaces its contents."""
     ours = all((target / name).is_file() for name in ("index.html", "search.html", "sections.js"))
     if target.exists() and not ours and not (target.is_dir() and not any(target.iterdir())):
         raise SiteFailed(f"{target} is no site of ours; name a new folder")

@@ -1,4 +1,4 @@
-"""What cells of a solution notebook define, for tools and tests."""
+"""Loads the functions, classes and constants that cells of a solution notebook define, for tools and tests."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SOLUTIONS = Path(__file__).resolve().parents[1] / "solutions"
 
 
 def defined_in(unit: str, names: tuple[str, ...], whole: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The functions, classes and constants of these cells by name; what the cells measure is left out.
+    """Return what these cells define: functions, classes and constants by name, without running their measurements.
 
-    whole: the cells among them that are run as they are.
+    whole: the cells that are run in full.
     """
     notebook = nbformat.read(SOLUTIONS / unit / f"{unit}.ipynb", as_version=4)
     cells = {cell.id: cell.source for cell in notebook.cells}
@@ -26,7 +26,7 @@ def defined_in(unit: str, names: tuple[str, ...], whole: tuple[str, ...] = ()) -
 
 
 def defines(statement: ast.stmt) -> bool:
-    """Whether a statement imports, or defines a function, a class or a constant."""
+    """Return whether a statement imports, or defines a function, a class or a constant."""
     if isinstance(statement, ast.Assign):
         return all(isinstance(name, ast.Name) and name.id.isupper() for name in statement.targets)
     return isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef))

@@ -1,4 +1,4 @@
-"""Looks at every installed file of an environment; run by the environment's own Python.
+"""Checks every installed file of an environment; the environment's own Python runs it.
 
     .venv/bin/python -I tools/check_installed_files.py
 
@@ -13,7 +13,7 @@ import sysconfig
 
 
 def installed(site: str) -> tuple[list[str], list[str]]:
-    """The distributions under `site`, and one line for each that is incomplete, which begins with its name."""
+    """Return the distributions under `site`, and a line for each incomplete one that begins with its name."""
     found, problems = [], []
     for name in sorted(os.listdir(site)) if os.path.isdir(site) else []:
         if not name.endswith(".dist-info"):
@@ -42,7 +42,7 @@ def _intact(site: str, row: list[str]) -> bool:
         actual = os.stat(os.path.join(site, path)).st_size
     except OSError:
         return False
-    # Scripts and data outside the folder may be rewritten for this machine; it is enough that they are there.
+    # Scripts and data outside the folder may be rewritten for this machine, so only check that they exist.
     return path.startswith("..") or not size or actual == int(size)
 
 

@@ -1,4 +1,4 @@
-"""Sees to what the tests in a browser need: Chromium, Node.js with npm for the site, and what comes from npm.
+"""Installs what the tests in a browser need: Chromium, Node.js with npm for the site, and the npm packages.
 
 .venv/bin/python tools/chromium.py
 """
@@ -13,7 +13,7 @@ from bubblewrap import become_root, run
 from textbook import SiteFailed
 from textbook.npm_packages import install_packages
 
-#: Where Debian, Ubuntu, Fedora and others put it. CHROMIUM in the environment names another place.
+#: Where Debian, Ubuntu, Fedora and others install it. The environment variable CHROMIUM overrides it.
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -23,14 +23,14 @@ def find_chromium() -> str | None:
 
 
 def options() -> list[str]:
-    """With which options it starts here. It asks nothing of the network by itself."""
+    """Return the options with which Chromium starts here. They keep it from using the network by itself."""
     always = ["--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
-    # As root, as in a container, Chromium starts only without its own sandbox; it opens nothing but our pages.
+    # As root (in a container) Chromium starts only without its own sandbox. It opens only our pages.
     return [*always, "--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else always
 
 
 def missing() -> list[str]:
-    """The packages of Debian that this machine lacks."""
+    """Return the Debian packages that this machine lacks."""
     programs = {"nodejs": shutil.which("node"), "npm": shutil.which("npm"), "chromium": find_chromium()}
     return [package for package, place in programs.items() if place is None]
 
@@ -50,7 +50,7 @@ def main() -> int:
             print("browser: or name a Chromium or Chrome: make test-browser CHROMIUM=/path/to/it", file=sys.stderr)
         return 2
     try:
-        install_packages()  # before any test: several processes begin at once
+        install_packages()  # before the tests, which start in several processes at once
     except SiteFailed as error:
         print(f"browser: {error}", file=sys.stderr)
         return 2

@@ -1,8 +1,8 @@
-"""Prints for each unit how much given code stands in view of a student, beside the lines of the answers.
+"""Prints for each unit how many lines of given code a student sees, next to the number of lines in the answers.
 
 .venv/bin/python tools/count_given_lines.py [FOLDER]
 
-FOLDER: the course, by default this one. Tests, folded cells and predictions are not in view.
+FOLDER: the course, by default this one. Tests, folded cells and predictions do not count as seen.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
 def code_lines(text: str) -> int:
-    """The lines that are not empty."""
+    """Return the lines that are not empty."""
     return sum(bool(line.strip()) for line in text.splitlines())
 
 
 def given_in_view(release: NotebookNode) -> int:
-    """The lines of code that a student sees without unfolding anything, other than stubs and predictions."""
+    """Return the lines of code that a student sees without unfolding a cell, except stubs and predictions."""
     cells = (cell for cell in release.cells if cell.cell_type == "code" and "nbgrader" not in cell.metadata)
     seen = (cell for cell in cells if not cell.metadata.get("jupyter", {}).get("source_hidden"))
     return sum(code_lines(cell.source) for cell in seen if "predict" not in cell.metadata.get("tags", []))
 
 
 def answer_lines(solution: NotebookNode) -> int:
-    """The lines of all answers."""
+    """Return the lines of all answers."""
     answers = (cell.source for cell in solution.cells if cell.metadata.get("nbgrader", {}).get("solution"))
     return sum(code_lines(source.partition(BEGIN)[2].partition(END)[0]) for source in answers)
 

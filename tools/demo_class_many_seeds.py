@@ -2,8 +2,8 @@
 
 .venv/bin/python tools/demo_class_many_seeds.py [--draws 200] [--first 0] [--workers 1] [STUDENT ...]
 
-Each answer of demo_class.toml whose expected verdict is right or wrong runs in this process, beside the given
-cells and the other answers of its notebook. Prints each answer that once got another verdict or name than
+Each answer of demo_class.toml whose expected verdict is right or wrong runs in this process, with the given cells and
+the other answers of its notebook. Prints each answer that at least once got another verdict or name than
 demo_class.toml expects. Exit status 1 if there was one.
 """
 
@@ -39,7 +39,7 @@ NOT_HERE = ("mallory",)
 
 
 def judged(student: SampleStudent) -> list[str]:
-    """The functions whose answers of this student can be judged in this process; attacks belong in the sandbox."""
+    """Return the student's functions that can be judged in this process; attacks need the sandbox."""
     if student.id in NOT_HERE:
         return []
     kinds = {name: student.expected.get(name, "right").split()[0] for name in student.answers}
@@ -48,7 +48,7 @@ def judged(student: SampleStudent) -> list[str]:
 
 @functools.cache
 def cells(unit: str) -> list[tuple[str | None, str]]:
-    """(function or None, source) of the answer cells and given cells of a unit's solutions."""
+    """Return (function or None, source) for each answer cell and given cell of a unit's solutions."""
     notebook, found = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4), []
     for cell in notebook.cells:
         name = cell.metadata.get("nbgrader", {}).get("grade_id")
@@ -59,13 +59,13 @@ def cells(unit: str) -> list[tuple[str | None, str]]:
 
 
 def namespace(student: SampleStudent, unit: str, only: str) -> dict[str, Any]:
-    """What a notebook of the student defines: given cells, the solutions, and one of the student's own answers."""
+    """Return what the student's notebook defines: given cells, the solutions, and one of the student's answers."""
     names: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         exec(student.extra, names)
         for name, source in cells(unit):
             place = f"<{name or 'given'}>"
-            if name == only:  # kept where the function's text is looked for
+            if name == only:  # where inspect finds the function's source
                 source = student.answers[only].strip("\n") + "\n"
                 linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
             exec(compile(source, place, "exec"), names)
@@ -73,7 +73,7 @@ def namespace(student: SampleStudent, unit: str, only: str) -> dict[str, Any]:
 
 
 def surprises(task: tuple[str, str], seeds: range) -> Counter[str]:
-    """What one answer (student, function) got instead of what the table expects, and how often."""
+    """Count the unexpected results of one answer, `task` being (student, function)."""
     student = next(each for each in students() if each.id == task[0])
     name, unit = task[1], find_exercise(task[1]).unit
     names, expected = namespace(student, unit, name), student.expected.get(name, "right").split()

@@ -3,8 +3,8 @@
 .venv/bin/python tools/dump_verdicts.py OUTPUT [--answers COMMIT] [--seeds 1 2] [--workers 1] [--functions NAME ...]
 
 The answers are the functions NAME__right_… and NAME__wrong_… in tests/ of a commit, read from git; by default one that
-still has thousands of former unseen answers. The judge is the one of this folder. OUTPUT gets one line for each answer
-and seed: file, answer, seed, kind of verdict, share of the points. Run it before and after a change and compare the two
+still has thousands of former unseen answers. The judge is this folder's. OUTPUT gets one line for each answer and
+seed: file, answer, seed, kind of verdict, share of the points. Run it before and after a change and compare the two
 files with diff.
 """
 
@@ -38,16 +38,16 @@ ROOT = Path(__file__).resolve().parents[1]
 #: The last commit with tests/former.
 COMMIT = "bfa7491"
 FOLDERS = ("tests/answers", "tests/unseen", "tests/former")
-#: What one process may have, how long one answer may take, and how long each of its calls may take after that.
+#: Memory of one process, seconds for one answer, and seconds for each of its calls after that.
 MEMORY, SECONDS, MORE = 6 * 2**30, 60, 0.2
 
 
 class TooLong(BaseException):
-    """An answer takes longer than SECONDS: each of its calls ends here, and what it answers does not count."""
+    """An answer takes longer than SECONDS: each of its calls ends here, and its results are discarded."""
 
 
 def extract(commit: str, target: Path) -> list[Path]:
-    """Write the answers of a commit below `target`; returns its Python files."""
+    """Write the commit's answers below `target` and return their Python files."""
     there = [folder for folder in FOLDERS if _git("ls-tree", "-d", commit, folder)]
     with tarfile.open(fileobj=io.BytesIO(_git("archive", commit, *there))) as archive:
         archive.extractall(target, filter="data")
@@ -68,7 +68,7 @@ def module_at(path: Path) -> ModuleType:
 
 
 def answers_in(path: Path, wanted: list[str]) -> Iterator[str]:
-    """The names of the answers in one file."""
+    """Return the names of the answers in one file."""
     for name, value in list(vars(module_at(path)).items()):
         function, _, kind = name.partition("__")
         is_answer = callable(value) and kind.startswith(("right_", "wrong_")) and is_exercise(function)
@@ -77,7 +77,7 @@ def answers_in(path: Path, wanted: list[str]) -> Iterator[str]:
 
 
 def lines_of(task: tuple[Path, str], seeds: list[int]) -> list[str]:
-    """The verdicts on one answer."""
+    """Return the output lines for one answer."""
     path, name = task
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     found = []
@@ -113,7 +113,7 @@ def main() -> int:
         paths = extract(options.answers, Path(folder))
         tasks = sorted(
             ((path, name) for path in paths for name in answers_in(path, options.functions)),
-            key=lambda task: task[1],  # one exercise after the other: its cases are drawn once in each process
+            key=lambda task: task[1],  # exercise by exercise, so that each process draws an exercise's cases once
         )
         with ProcessPoolExecutor(options.workers) as pool:
             found = [

@@ -1,6 +1,6 @@
 """Formats and executes the solution notebooks in place, so that their outputs can be read.
 
-New cells get names, and exercises their numbers and points.
+It also names new cells, and writes the numbers and points of exercises.
 
 .venv/bin/python tools/execute_notebooks.py [UNIT ...]
 """
@@ -21,17 +21,17 @@ from textbook.live_figures import without_code
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
-#: A cell's id that an editor invented: eight hexadecimal digits, or a UUID.
+#: Matches a cell id that an editor invented: eight hexadecimal digits, or a UUID.
 INVENTED = re.compile(r"(cell-)?(?=.*\d)[0-9a-f-]{8,}")
-#: What JupyterLab and jupytext note in the metadata of a cell and no reader needs.
+#: Metadata of cells that JupyterLab and jupytext write and no reader needs.
 LEFTOVERS = ("collapsed", "execution", "lines_to_next_cell", "scrolled", "slideshow")
-#: As in "**Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points · challenge".
+#: Matches "**Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points · challenge".
 ANNOUNCED = re.compile(r"\*\*Exercise [\d.]+ · `(\w+)`\*\* · ([●○]+) · (\d+) min · ([\d.]+) points?\b( · challenge)?")
 CHALLENGES = re.compile(r"(\*\*Time\*\*[^\n]*?challenges?[^\d\n]*)\d+")
 
 
 def name_cells(notebook: nbformat.NotebookNode) -> None:
-    """Give every cell whose id an editor invented one that can be read: its grade_id or its first words."""
+    """Replace each cell id that an editor invented by a readable one: the grade_id or the first words."""
     taken = {cell.id for cell in notebook.cells}
     for cell in notebook.cells:
         if not INVENTED.fullmatch(cell.id):
@@ -47,7 +47,7 @@ def name_cells(notebook: nbformat.NotebookNode) -> None:
 
 
 def announce(notebook: nbformat.NotebookNode, unit: str) -> None:
-    """Write what follows from the cells: each exercise's number and points, and the minutes of all challenges."""
+    """Write the exercises' numbers and points, and the minutes of all challenges, from the cells into the prose."""
     marks = [cell.metadata.get("nbgrader", {}) for cell in notebook.cells]
     points = {each["grade_id"]: each["points"] for each in marks if each.get("grade")}
     prose = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
@@ -68,7 +68,7 @@ def announce(notebook: nbformat.NotebookNode, unit: str) -> None:
 
 
 def execute(path: Path) -> None:
-    """Run one notebook from the top; nothing about this machine, the editor or the time of day stays in the file."""
+    """Run one notebook from the top, and leave no trace of the machine, the editor or the time of day in the file."""
     notebook = nbformat.read(path, as_version=4)
     name_cells(notebook)
     announce(notebook, path.stem)
@@ -80,13 +80,13 @@ def execute(path: Path) -> None:
         timeout=180,
         record_timing=False,
         store_widget_state=False,
-        coalesce_streams=True,  # one line for a progress bar, as one sees it
+        coalesce_streams=True,  # a progress bar is one line, as on the screen
         resources={"metadata": {"path": path.parent}},
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],  # not a warning, for every notebook, of TCP on this machine
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],  # no warnings about TCP on this machine
     )
     client.execute()
     for cell in notebook.cells:
-        if cell.cell_type == "code":  # a slider lives with its kernel alone, and has another name in every run
+        if cell.cell_type == "code":  # a slider needs its kernel and has another id in each run
             cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
             count_once(cell)
             keep_picture(cell)
@@ -101,7 +101,7 @@ def execute(path: Path) -> None:
 
 
 def keep_picture(cell: nbformat.NotebookNode) -> None:
-    """Of a live figure its picture, data and caption stay; whoever runs the cell gets its program anew."""
+    """Keep a live figure's picture, data and caption, without its scripts, which running the cell restores."""
     for item in cell.outputs:
         shown = item.get("data", {}).get("text/html", "")
         if 'data-live="' in shown:
@@ -109,7 +109,7 @@ def keep_picture(cell: nbformat.NotebookNode) -> None:
 
 
 def count_once(cell: nbformat.NotebookNode) -> None:
-    """Every cell that was executed says 1: else a cell put in at the top would change all that follow."""
+    """Set every execution count to 1, so that a new cell does not change the counts of all later cells."""
     for item in (cell, *cell.outputs):
         if item.get("execution_count") is not None:
             item.execution_count = 1

@@ -1,9 +1,9 @@
-"""Folds in JupyterLab what a reader need not read to go on: tests, measurements, the drawing of figures, imports.
+"""Folds cells that a reader can skip: tests, measurements, the drawing of figures, imports.
 
 .venv/bin/python tools/fold_cells.py [UNIT ...]
 
-A folded cell shows its first line and three dots, which open it; it runs like any other. So the first line says what
-the cell is for.
+In JupyterLab a folded cell shows its first line and three dots, which open it; it runs like any other. So the first
+line says what the cell is for.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ FIGURE = "# Draws the figure below."
 SLIDER = "# Gives a slider: run this cell. The dots open it."
 GIVEN = "# Given, for what follows: run this cell. The dots open it."
 DEMO = "# Computes the output below: run this cell. The dots open it."
-#: So many lines do not stand in the way: of an example, and of what is given for the answers.
+#: Longer cells are folded: SHORT lines for an example, MEDIUM for code that is given for the answers.
 SHORT, MEDIUM = 10, 12
-#: As in "TEN_SEEDS = False  # True: train twenty models": a reader is to change it.
+#: Matches "TEN_SEEDS = False  # True: train twenty models", a switch for the reader.
 SWITCH = re.compile(r"[A-Z_]+ = (True|False)  # ")
 
 
 def first_line(cell: NotebookNode) -> str | None:
-    """What the first line of a cell says if it is to be folded, else None."""
+    """Return the first line that a cell gets if it is to be folded, else None."""
     marks = cell.metadata.get("nbgrader", {})
     if cell.cell_type != "code" or marks.get("solution"):
         return None
@@ -49,7 +49,7 @@ def first_line(cell: NotebookNode) -> str | None:
 
 
 def fold(notebook: NotebookNode) -> None:
-    """Fold the cells of a notebook that are to be folded, and no others."""
+    """Fold exactly those cells of a notebook that are to be folded."""
     for cell in notebook.cells:
         said, _, rest = cell.source.partition("\n")
         if cell.cell_type == "code" and said in (IMPORTS, FIGURE, SLIDER, GIVEN, DEMO):

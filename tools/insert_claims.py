@@ -1,8 +1,8 @@
-"""Ends each section of a unit with the claims of `docs/CLAIMS.md` on which it decides, folded.
+"""Writes at the end of each section of a unit, folded, the claims of `docs/CLAIMS.md` that the section settles.
 
 .venv/bin/python tools/insert_claims.py
 
-The table is the source: a row says in its last column which sections measure it, and the last of them decides.
+The table is the source: a row's last column names the sections that measure its claim, and the last of them settles it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEADING = re.compile(r"^## (.*)\n?", re.MULTILINE)
 SUMMARY = "Claims on trial in this section: which are true?"
 FOLDED = re.compile(rf"<details>\n<summary>{re.escape(SUMMARY)}</summary>\n.*?</details>\n*", re.DOTALL)
 END = "The numbers and the reasons are in `docs/CLAIMS.md` of the course."
-#: What a row may name beside numbered sections, and the heading's first word; the opening has none.
+#: Name in a row, other than a section's number -> first word of the heading; the opening has none.
 NAMED = {"opening": "", "check": "Check", "references": "References", "optional part": "Optional"}
 
 
@@ -42,7 +42,7 @@ def read_claims(root: Path = ROOT) -> list[Claim]:
 
 
 def _places(where: str) -> Iterator[tuple[int, str]]:
-    """The sections that a cell names; a unit without a section only points there, and is none."""
+    """Yield the sections that a cell names. A unit without a section is only a pointer and yields none."""
     for part in where.split(";"):
         unit = re.match(r"\s*unit (\d+), (.*)", part)
         if not unit:
@@ -58,18 +58,18 @@ def _span(first: int, last: int) -> str:
 
 
 def key_of(heading: str) -> str:
-    """The number of a section, or the first word of its heading."""
+    """Return the number of a section, or the first word of its heading."""
     return re.split(r"\W", heading, maxsplit=1)[0]
 
 
 def section_of(claim: Claim, unit: int) -> str:
-    """The section of a unit that decides on a claim, the last that it names; none is empty."""
+    """Return the last section of a unit that a claim names, which settles it; "" if there is none."""
     own = [key for number, key in claim.places if number == unit and (key.isdigit() or key == NAMED["optional part"])]
     return own[-1] if own else ""
 
 
 def section_end(claims: list[Claim], unit: int, key: str) -> str:
-    """What stands at the end of a section; nothing if it decides on no claim."""
+    """Return the text for the end of a section; "" if it settles no claim."""
     decided = [claim for claim in claims if section_of(claim, unit) == key != ""]
     lines = [f"- {claim.words.rstrip('.')}: {claim.verdict}." for claim in decided]
     parts = ["<details>", f"<summary>{SUMMARY}</summary>", "", *lines, "", END, "", "</details>"]
@@ -77,12 +77,12 @@ def section_end(claims: list[Claim], unit: int, key: str) -> str:
 
 
 def is_end(cell: NotebookNode) -> bool:
-    """Whether a cell holds the claims of a section and nothing else."""
+    """Return whether a cell holds only the claims of a section."""
     return cell.cell_type == "markdown" and FOLDED.fullmatch(cell.source) is not None
 
 
 def end_sections(notebook: NotebookNode, unit: int, claims: list[Claim]) -> None:
-    """Write the claims of each section before the next heading: in a cell of their own where a cell begins with it."""
+    """Write each section's claims before the next heading, in a new cell if that heading begins a cell."""
     cells, key = [], ""
     for cell in notebook.cells:
         if is_end(cell):

@@ -1,4 +1,4 @@
-"""Opens JupyterLab on the map of the student's notebooks, without the news pop-up and the instructor's panels.
+"""Opens JupyterLab on the start page of the student's notebooks, without the news pop-up and the instructor's panels.
 
 .venv/bin/python tools/lab.py [any argument of jupyter lab]
 """
@@ -22,7 +22,7 @@ START = "00_start_here.ipynb"
 
 
 def command(arguments: list[str]) -> list[str]:
-    """The JupyterLab command line; what `arguments` say comes before what is said here."""
+    """Return the JupyterLab command line; `arguments` override the settings made here."""
     notebooks, custom = ROOT / "notebooks", ROOT / "tools" / "jupyter" / "custom"
     settings = {"--ServerApp.root_dir": str(notebooks)}
     if (notebooks / START).is_file():
@@ -34,12 +34,12 @@ def command(arguments: list[str]) -> list[str]:
     line = [sys.executable, "-m", "jupyterlab"]
     line += [f"{name}={value}" for name, value in settings.items() if name not in given]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        line.append("--allow-root")  # containers: JupyterLab refuses root unless told
+        line.append("--allow-root")  # in containers, JupyterLab refuses root without this option
     return line + arguments
 
 
 def trust(notebooks: Path) -> None:
-    """Sign the notebooks that are as they were handed out, so that their figures answer: JupyterLab runs no others."""
+    """Sign the notebooks unchanged since the release, because JupyterLab runs live figures only in signed ones."""
     notary = NotebookNotary()
     for path in update.untouched(notebooks):
         notary.sign(nbformat.read(path, as_version=4))
@@ -47,7 +47,7 @@ def trust(notebooks: Path) -> None:
 
 def main() -> int:
     if (ROOT / "handout").is_dir():
-        update.main()  # JupyterLab opens all the same on what is there, with pictures that stand still if need be
+        update.main()  # if it fails, JupyterLab opens with the notebooks that are there
     try:
         trust(ROOT / "notebooks")
     except (OSError, ValueError, sqlite3.Error) as error:

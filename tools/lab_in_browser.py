@@ -1,6 +1,6 @@
-"""JupyterLab as a student has it, for the tests in a browser and for pictures.
+"""Drives JupyterLab as a student sees it, for the tests in a browser and for pictures.
 
-A server of its own, and what a hand and an eye do.
+It starts its own server, and offers a student's clicks and keys as methods.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from playwright.sync_api import Locator, Page
 
 ROOT = Path(__file__).resolve().parents[1]
 PANEL = ".jp-NotebookPanel:not(.lm-mod-hidden)"
-#: The notebook in front, in JupyterLab's own objects, and one of its cells.
+#: JavaScript for the current notebook, as JupyterLab's own object, and for one of its cells.
 FRONT = "window.jupyterapp.shell.currentWidget"
 CELL = f"{FRONT}.content.widgets.find((cell) => cell.model.id === id)"
 READY = f"""() => {{
@@ -33,7 +33,7 @@ READY = f"""() => {{
 
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """JupyterLab on a copy of the notebooks in `folder`, as `make lab` starts it. Yields the address with its token."""
+    """Start JupyterLab on a copy of the notebooks in `folder`, as `make lab` does. Yields the address with token."""
     shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -56,7 +56,7 @@ def server(folder: Path) -> Iterator[str]:
             _wait(f"http://127.0.0.1:{port}/api", process)
             yield f"http://127.0.0.1:{port}/{{}}?token={token}"
         finally:
-            process.terminate()  # tools/lab.py passes it on to nobody, so the server is stopped by its own command
+            process.terminate()  # tools/lab.py does not pass the signal on, so `jupyter` stops the server
             subprocess.run([sys.executable, "-m", "jupyter_server", "stop", str(port)], env={**os.environ, **own})
             process.wait(30)
 
@@ -73,14 +73,14 @@ def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
 
 
 class Lab:
-    """What a student does in JupyterLab."""
+    """Does in JupyterLab what a student does."""
 
     def __init__(self, page: Page, address: str) -> None:
         self.page, self.address = page, address
         page.set_default_timeout(60_000)
 
     def open(self, path: str = "") -> None:
-        """Open JupyterLab, on a notebook or where it opens by itself, and wait until the kernel is at rest."""
+        """Open JupyterLab, on a notebook or on its start page, and wait until the kernel is idle."""
         self.page.goto(self.address.format(f"lab/tree/{path}") + "&reset" if path else self.address.format(""))
         self.page.wait_for_function("window.jupyterapp !== undefined")
         self.page.evaluate("window.jupyterapp.restored.then(() => null)")
@@ -95,11 +95,11 @@ class Lab:
         self.page.evaluate(script, [name, arguments])
 
     def cells(self) -> list[dict[str, Any]]:
-        """The cells as they are in JupyterLab now: id, kind, source, outputs."""
+        """Return the cells as they are in JupyterLab now: id, kind, source, outputs."""
         return self.page.evaluate(f"() => {FRONT}.content.model.sharedModel.toJSON().cells")
 
     def go_to(self, name: str) -> Locator:
-        """Make the cell with this id the active one, in sight."""
+        """Make the cell with this id active and scroll to it."""
         script = f"""async (id) => {{
             const cell = {CELL}, content = {FRONT}.content;
             content.mode = 'command';  // first: a Markdown cell that is activated in edit mode shows its source
@@ -112,7 +112,7 @@ class Lab:
         return self.page.locator(f"{PANEL} .jp-Cell[data-name='{name}']")
 
     def run(self, name: str) -> str:
-        """Run one cell and return what it says, errors included."""
+        """Run one cell and return its output, errors included."""
         self.go_to(name)
         self.command("notebook:run-cell")
         self.rest()
@@ -124,7 +124,7 @@ class Lab:
         self.rest()
 
     def write(self, name: str, source: str) -> None:
-        """Click into a cell, select all, and put `source` in its place."""
+        """Click into a cell, select all, and replace its text by `source`."""
         cell = self.go_to(name)
         cell.locator(".cm-content").click()
         self.page.keyboard.press("Control+A")
@@ -133,7 +133,7 @@ class Lab:
         self.page.wait_for_function(script, arg=[name, source])
 
     def validate(self) -> str:
-        """Press nbgrader's button, and return what its window says."""
+        """Press nbgrader's Validate button and return the text of its window."""
         self.page.locator(f"{PANEL} .validate-button").last.click()
         dialog = self.page.locator(".jp-Dialog-content")
         dialog.wait_for(timeout=180_000)
@@ -144,7 +144,7 @@ class Lab:
 
 
 def said(cell: dict[str, Any]) -> str:
-    """What a cell printed, or the error in which it ended."""
+    """Return what a cell printed, or the error in which it ended."""
     parts = []
     for output in cell["outputs"]:
         text = output.get("text", "") or f"{output.get('ename', '')}: {output.get('evalue', '')}".strip(": ")

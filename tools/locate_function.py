@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def places(exercise: Exercise) -> dict[str, str]:
-    """What -> FILE:LINE, for everything that belongs to `exercise`; a missing thing is left out."""
+    """Return what -> FILE:LINE for everything that belongs to `exercise`; a missing part is left out."""
     name, unit = exercise.name, exercise.unit
     solutions, release = (ROOT / folder / unit / f"{unit}.ipynb" for folder in ("solutions", "notebooks"))
     module = ROOT / "autograder" / "exercises" / f"u{unit}" / f"{name}.py"
@@ -41,7 +41,7 @@ def places(exercise: Exercise) -> dict[str, str]:
 
 
 def line(path: Path, pattern: str) -> str | None:
-    """The first line of `path` that holds `pattern`."""
+    """Find the first line of `path` that contains `pattern`."""
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), start=1):
         if re.search(pattern, text):
             return f"{path.relative_to(ROOT)}:{number}"
@@ -49,7 +49,7 @@ def line(path: Path, pattern: str) -> str | None:
 
 
 def cell(path: Path, kind: str, pattern: str) -> str | None:
-    """The first cell of a notebook that holds `pattern`, by the line of its id."""
+    """Find the first cell of a notebook that contains `pattern`, by the line of its id."""
     if not path.exists():
         return None
     for candidate in json.loads(path.read_text(encoding="utf-8"))["cells"]:
@@ -59,7 +59,7 @@ def cell(path: Path, kind: str, pattern: str) -> str | None:
 
 
 def code(function: object) -> str | None:
-    """Where a function of ours is defined."""
+    """Find where one of our functions is defined."""
     path = Path(inspect.getsourcefile(inspect.unwrap(function)))
     if not path.is_relative_to(ROOT):
         return None

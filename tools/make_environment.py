@@ -1,4 +1,4 @@
-"""Makes, checks and mends `.venv`. Standard library only; see bootstrap.py for how it is called."""
+"""Makes, checks and repairs `.venv`. Standard library only; bootstrap.py shows how to call it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STAMP = VENV / "attention-course.json"
 LOG = VENV / "setup.log"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 EXTRAS = ("authors", "browser", "grading", "oracle", "test")
-#: What must really import before the environment counts as made.
+#: Modules that must import before the environment counts as complete.
 IMPORTS = {
     "": (
         "numpy",
@@ -45,16 +45,16 @@ IMPORTS = {
     "authors": ("jupytext", "nbdime", "pre_commit"),
     "browser": ("playwright.sync_api",),
 }
-#: PyPI's Linux builds of torch bring gigabytes for NVIDIA cards; these don't.
+#: Index of torch without gigabytes for NVIDIA cards, which PyPI's Linux builds contain.
 CPU_TORCH = "https://download.pytorch.org/whl/cpu"
 
 
 class SetupFailed(Exception):
-    """The set-up cannot go on: one line with the remedy."""
+    """The set-up cannot continue; the message is one line with the remedy."""
 
 
 def main(arguments: list[str]) -> int:
-    """Set up, then run the rest of the command line in the environment."""
+    """Set up the environment, then run the rest of the command line in it."""
     parser = argparse.ArgumentParser(prog="bootstrap.py", description="Sets up .venv and runs something in it.")
     parser.add_argument("--extras", default="", help=f"comma-separated, of {', '.join(EXTRAS)}")
     parser.add_argument("--sandbox", action="store_true", help="also see to bubblewrap (Linux)")
@@ -89,7 +89,7 @@ def say(line: str) -> None:
 
 @contextlib.contextmanager
 def one_at_a_time() -> Iterator[int]:
-    """Hold the set-up's lock. A pip that outlives a killed set-up holds it too, so that two never work at once."""
+    """Hold the set-up's lock. A pip that outlives a killed set-up holds it too, so two never run at once."""
     descriptor = os.open(ROOT / ".setup.lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if os.name == "nt":
@@ -110,7 +110,7 @@ def one_at_a_time() -> Iterator[int]:
 
 
 def ensure(extras: set[str], lock: int) -> None:
-    """See to it that the environment is whole and holds the course with `extras`. Raises SetupFailed."""
+    """Make sure that the environment is complete and has the course with `extras`. Raises SetupFailed."""
     stamp = read_stamp()
     problems = find_problems(stamp, extras)
     if not problems:
@@ -122,7 +122,7 @@ def ensure(extras: set[str], lock: int) -> None:
         say(f"bringing .venv up to date: {problems[0]}")
     else:
         say("installing the course's packages into .venv; once only, some minutes with a slow network")
-    with contextlib.suppress(OSError):  # not there, or .venv is no folder
+    with contextlib.suppress(OSError):  # it is missing, or .venv is not a folder
         STAMP.unlink()
     if usable:
         try:
@@ -159,7 +159,7 @@ def read_stamp() -> dict:
 
 
 def find_problems(stamp: dict, extras: set[str]) -> list[str]:
-    """Why the environment cannot be used as it is; empty if it can."""
+    """Return why the environment cannot be used as it is; empty if it can."""
     if not VENV.exists():
         return ["there is none yet"]
     if not stamp:
@@ -181,7 +181,7 @@ def find_problems(stamp: dict, extras: set[str]) -> list[str]:
 
 
 def probe() -> dict | None:
-    """What the environment's own Python finds in it; None if that Python does not start."""
+    """Return what the environment's own Python finds in it; None if that Python does not start."""
     try:
         done = subprocess.run(
             [PYTHON, "-I", ROOT / "tools" / "check_installed_files.py"], capture_output=True, text=True, timeout=120
@@ -192,7 +192,7 @@ def probe() -> dict | None:
 
 
 def runs() -> bool:
-    """Whether the environment has a Python that starts, is new enough, and has pip."""
+    """Return whether the environment has a Python that starts, is new enough, and has pip."""
     code = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
     try:
         return subprocess.run([PYTHON, "-I", "-c", code], capture_output=True, timeout=120).returncode == 0
@@ -201,9 +201,9 @@ def runs() -> bool:
 
 
 def create() -> None:
-    """Make an empty environment with pip in it, in place of whatever is there."""
+    """Replace whatever is there by an empty environment with pip. Raises SetupFailed."""
     host = sys.executable
-    if Path(sys.prefix) == VENV:  # called from the environment that is about to go
+    if Path(sys.prefix) == VENV:  # this Python runs in the environment that is removed next
         host = getattr(sys, "_base_executable", host)
     try:
         if VENV.is_symlink() or VENV.is_file():
@@ -217,7 +217,7 @@ def create() -> None:
     done = subprocess.run([host, "-m", "venv", VENV], capture_output=True, text=True)
     if done.returncode == 0 and runs():
         return
-    # Debian ships Python without ensurepip: make it bare and let the host's pip put a pip into it.
+    # Debian's Python lacks ensurepip: create it without pip, and install pip with the host's pip.
     bare = subprocess.run([host, "-m", "venv", "--clear", "--without-pip", VENV], capture_output=True, text=True)
     if bare.returncode == 0:
         pip = [host, "-m", "pip", "--python", str(PYTHON), "install", "--quiet", "--disable-pip-version-check", "pip"]
@@ -238,7 +238,7 @@ def install(extras: set[str], lock: int) -> None:
     pip(["install", "--constraint", "constraints.txt", "--editable", wanted], lock)
     pip(["check"], lock)
     modules = [module for extra in ("", *sorted(extras)) for module in IMPORTS[extra]]
-    if not (ROOT / "autograder").is_dir():  # a student's folder, which the judge is no part of
+    if not (ROOT / "autograder").is_dir():  # a student's folder does not contain the grader
         modules.remove("autograder")
     done = subprocess.run(
         [PYTHON, "-I", "-c", f"import {', '.join(modules)}"], capture_output=True, text=True, cwd=ROOT
@@ -255,7 +255,7 @@ def install(extras: set[str], lock: int) -> None:
 
 
 def reinstall_damaged(lock: int) -> None:
-    """Install again each package that has lost files, because pip takes it for installed."""
+    """Reinstall each package that has lost files, because pip counts it as installed."""
     names = [line.split()[0] for line in (probe() or {"problems": ()})["problems"]]
     wanted = ["==".join(name.rsplit("-", 1)) for name in names if not name.startswith("attention_course")]
     if wanted:
@@ -263,7 +263,7 @@ def reinstall_damaged(lock: int) -> None:
 
 
 def install_cpu_torch(lock: int) -> None:
-    """On Linux without an NVIDIA card, take torch's small build from its own index, where that can be reached."""
+    """On Linux without an NVIDIA card, install torch's small build from its own index, if it can be reached."""
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
     pin = next((line for line in pins if line.startswith("torch==")), None)
     present = subprocess.run([PYTHON, "-I", "-c", "import torch"], capture_output=True).returncode == 0
@@ -280,13 +280,13 @@ def install_cpu_torch(lock: int) -> None:
 
 
 def pip_environment() -> dict[str, str]:
-    """The user's settings for pip (index, proxy, certificates) hold, except those that would install elsewhere."""
+    """Return pip's variables: the user's settings (index, proxy, certificates), but none that install elsewhere."""
     dropped = ("PYTHONHOME", "PYTHONPATH", "PIP_TARGET", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV")
     return {**{name: value for name, value in os.environ.items() if name not in dropped}, "PIP_USER": "0"}
 
 
 class Progress:
-    """What pip is at: a line that is renewed each second in a terminal, a line for each large step elsewhere."""
+    """Shows pip's progress: a line that is renewed each second in a terminal, or else a line for each large step."""
 
     #: A file of so many megabytes is a step of its own where lines cannot be renewed.
     LARGE = 50
@@ -308,7 +308,7 @@ class Progress:
             print("\r" + " " * 80 + "\r", end="", file=sys.stderr, flush=True)
 
     def read(self, line: str) -> None:
-        """Take in a line of pip's."""
+        """Read one line of pip's output."""
         step, _, rest = line.strip().partition(" ")
         if step == "Collecting":
             self.text = f"looking up {rest.split()[0]}"
@@ -332,7 +332,7 @@ class Progress:
 
 
 def pip(arguments: list[str], lock: int) -> None:
-    """Run the environment's pip and show how far it is; everything it says goes to the log."""
+    """Run the environment's pip and show its progress; its output goes to the log."""
     options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
     command = [PYTHON, "-I", "-m", "pip", arguments[0], *(options if arguments[0] == "install" else options[:2])]
     handed_on = {} if os.name == "nt" else {"pass_fds": (lock,)}

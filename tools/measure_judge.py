@@ -3,11 +3,11 @@
 .venv/bin/python tools/measure_judge.py [--second] [--seed 1] [--workers 1] [--unread] [--record] [UNIT|FUNCTION ...]
 
 The answers are in tests/unseen/, a second set in tests/unseen/second/. Nothing is ever added to the judge for one of
-them. A program cannot tell whether a message names the cause: people read each next to its code, and read.json beside
-the answers holds their reading ("cause", "symptom" or "false") with a checksum of what was found: the mistake's name,
-and the cases, lines and pieces of program that the message names. A finding that nobody has read counts as unread,
-and --unread prints its message; another wording of a finding needs a new reading only where its truth changes.
-Forbidden calls are not looked for, because the answers bring along the functions that a notebook gives.
+them. A program cannot tell whether a message names the cause, so people read each message next to its code. read.json
+in the same folder holds their reading ("cause", "symptom" or "false") with a checksum of the finding: the mistake's
+name, and the cases, lines and pieces of program that the message names. A finding that nobody has read counts as
+unread, and --unread prints its message; a reworded finding needs a new reading only where its truth changes.
+Forbidden calls are not looked for, because the answers include the functions that a notebook gives.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ ROOT = Path(__file__).resolve().parents[1]
 FIRST = ROOT / "tests" / "unseen"
 SECOND = FIRST / "second"
 SEED = 1
-#: What one process may have, in bytes.
+#: Memory that one process may use, in bytes.
 MEMORY = 6 * 2**30
 SAYINGS = ("cause", "symptom", "false")
-#: What a message points to: pieces of program, cases, lines and other numbers.
+#: Matches what a message points to: pieces of program, cases, lines and other numbers.
 NAMED = re.compile(r"`[^`]*`|“[^”]*”|\d+(?:\.\d+)?")
-#: Right by the word of their authors, and not by what is asked, or the other way round: they count as neither.
+#: Answers that their authors call right although they are wrong, or the reverse: they count as neither.
 BEYOND = "is wrong in counts above 2**63 only, and these are not tested"
 OUTSIDE = {
     "catches_wrong_decoder__right_sixteenth_slow_formulas": "misses two kinds of wrong decoders",
@@ -66,7 +66,10 @@ OUTSIDE = {
 
 @dataclass(frozen=True)
 class Told:
-    """What one answer was told. name: function__wrong_what. said: of the message, by whoever read it; "" if nobody."""
+    """The result of judging one answer.
+
+    name: function__wrong_what. said: how a reader classed the message; "" if nobody has read it.
+    """
 
     name: str
     unit: str
@@ -81,7 +84,7 @@ class Told:
 
 
 def answers(wanted: list[str], folder: Path = FIRST) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """(name, function) of each answer to the exercises of these units, or of these names; all where none is named."""
+    """Yield (name, function) for each answer to the wanted units' or functions' exercises; all if none is wanted."""
     sys.path[:0] = [path for path in [str(ROOT / "tests")] if path not in sys.path]
     package = ".".join(folder.relative_to(ROOT / "tests").parts)
     for path in sorted(folder.glob("unit_*.py")):
@@ -98,26 +101,26 @@ def answers(wanted: list[str], folder: Path = FIRST) -> Iterator[tuple[str, Call
 
 @functools.cache
 def by_name(function: str, folder: Path) -> dict[str, Callable[..., Any]]:
-    """The answers to one exercise."""
+    """Return the answers to one exercise."""
     return dict(answers([function], folder))
 
 
 @functools.cache
 def read_before(folder: Path) -> dict[str, tuple[str, str]]:
-    """Answer -> how its message was read, and the checksum of what was found."""
+    """Return answer -> how its message was read, and the checksum of the finding."""
     return {name: tuple(row) for name, row in json.loads((folder / "read.json").read_text(encoding="utf-8")).items()}
 
 
 def checksum(mistake: str | None, message: str) -> str:
-    """Tell one finding from another, in whatever words: by its name, and by what the message points to."""
+    """Return a checksum of the finding, in whatever words: its name, and what the message points to."""
     return f"{zlib.crc32(json.dumps([mistake, NAMED.findall(message)]).encode()):08x}"
 
 
 @contextlib.contextmanager
 def little_memory() -> Iterator[None]:
-    """As in the sandbox: a version of an answer may ask for more than there is."""
+    """Limit the memory as the sandbox does, because a version of an answer may allocate more than there is."""
     before = resource.getrlimit(resource.RLIMIT_AS)
-    with contextlib.suppress(ValueError, OSError):  # not every system knows this limit, or lets it be set
+    with contextlib.suppress(ValueError, OSError):  # not every system has this limit or allows setting it
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, before[1]))
     try:
         yield
@@ -127,14 +130,14 @@ def little_memory() -> Iterator[None]:
 
 
 def is_accepted(name: str, seed: int, folder: Path = FIRST) -> bool:
-    """Whether one answer is found right."""
+    """Return whether the judge accepts one answer."""
     function = name.partition("__")[0]
     with little_memory():
         return is_right(by_name(function, folder)[name], function, seed, watched=False)
 
 
 def told(name: str, seed: int, folder: Path = FIRST) -> Told:
-    """One answer, judged, with its mistake named."""
+    """Judge one answer and diagnose its mistake."""
     function = name.partition("__")[0]
     answer = by_name(function, folder)[name]
     with little_memory():
@@ -146,7 +149,7 @@ def told(name: str, seed: int, folder: Path = FIRST) -> Told:
 
 
 def counted(all_told: list[Told]) -> dict[str, int]:
-    """The figure: how many are wrong, of these rejected, told the cause, told something false; and of the right."""
+    """Count the wrong answers, those rejected, their messages by reading, and the right and accepted answers."""
     wrong = [each for each in all_told if not each.is_right]
     said = Counter(each.said for each in wrong if not each.accepted)
     return {
@@ -160,7 +163,7 @@ def counted(all_told: list[Told]) -> dict[str, int]:
 
 
 def line(name: str, count: dict[str, int]) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     share = f"{count['cause'] / max(count['wrong'], 1):6.1%}"
     cells = [f"{count[key]:>9}" for key in ("wrong", "rejected", *SAYINGS, "unread", "right", "accepted")]
     return f"{name:<24}{''.join(cells)}  told the cause:{share}"

@@ -2,7 +2,7 @@
 
 .venv/bin/python tools/new_exercise.py NAME --after FUNCTION [--minutes 5] [--points 2]
 
-Everything works as it stands, for a function that doubles its input, so `make notebooks ARGS=UNIT` runs at once.
+The new exercise works at once, with a function that doubles its input, so `make notebooks ARGS=UNIT` runs right away.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ FACTORS = {"right_todo": 2, "wrong_todo_1": 1, "wrong_todo_2": 3, "wrong_todo_3"
 
 
 def refusal(name: str, after: str) -> str:
-    """Say why there can be no new exercise of this name at this place; "" if there can."""
+    """Return why there can be no new exercise of this name at this place; "" if there can."""
     if not is_exercise(after):
         return f"no unit grades a function named {after!r}; tools/locate_function.py lists all"
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):

@@ -2,8 +2,8 @@
 
 .venv/bin/python tools/partial_marks_many_seeds.py [--draws 200] [--first 0] [--workers 1] [UNIT|FUNCTION ...]
 
-The answers are those in tests/answers that are wrong. Prints each that earned different marks, with the parts that were
-met under some seeds alone. Exit status 1 if there was one.
+The answers are the wrong ones in tests/answers. Prints each that earned different marks, with the parts that it met
+under only some seeds. Exit status 1 if there was one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def wrong_answers(function: str) -> list[Callable]:
 
 
 def fresh(answer: Callable) -> Callable:
-    """The same answer without what it keeps in its defaults from call to call."""
+    """Return a copy of the answer that keeps nothing in its defaults from earlier calls."""
     if type(answer) is not FunctionType:
         return answer
     copied = FunctionType(answer.__code__, answer.__globals__, answer.__name__, None, answer.__closure__)
@@ -50,7 +50,7 @@ def fresh(answer: Callable) -> Callable:
 
 
 def varying(function: str, seeds: range) -> list[str]:
-    """A line for each wrong answer to one exercise whose mark is not the same under all seeds."""
+    """Return a line for each wrong answer to one exercise whose mark varies with the seed."""
     found: dict[str, list[Verdict]] = {answer.__name__: [] for answer in wrong_answers(function)}
     for seed in seeds:
         for answer in wrong_answers(function):
@@ -61,7 +61,7 @@ def varying(function: str, seeds: range) -> list[str]:
 
 
 def told(verdicts: list[Verdict]) -> str:
-    """The marks and how often each was earned, and the parts that were met at times."""
+    """Return each mark and how often it was earned, and the parts that were met only at times."""
     marks = Counter(f"{verdict.score:.3f}" for verdict in verdicts)
     return f"{', '.join(f'{mark} under {count}' for mark, count in marks.most_common())} ({', '.join(parts(verdicts))})"
 

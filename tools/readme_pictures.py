@@ -1,9 +1,9 @@
-"""Makes the pictures of the README anew, in docs/pictures/: everything on them is what the course does today.
+"""Draws the pictures of the README again, into docs/pictures/, from what the course shows today.
 
 .venv/bin/python tools/readme_pictures.py [notebook] [explorer] [feedback] [report]
 
 `notebook` is a unit in JupyterLab, `explorer` a live figure in motion; `feedback` and `report` are pages of the sample
-class, so `make demo` comes first. `make pictures` sees to the browser.
+class, so `make demo` comes first. `make pictures` installs the browser.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from lab_in_browser import Lab, server
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 DEMO = ROOT / "demo" / "grading"
-#: The unit on the pictures of JupyterLab and of a live figure.
+#: The unit in the pictures of JupyterLab and of a live figure.
 UNIT = "03_masking"
-#: A student of the sample class with something to learn, and where.
+#: A student of the sample class with mistakes, and the unit that has them.
 STUDENT, LEARNS = "quinn", "04_multi_head"
 
 
 class NoPicture(Exception):
-    """One line with the remedy."""
+    """A picture cannot be drawn; the message is one line with the remedy."""
 
 
 def draw_notebook(browser: Browser) -> None:
-    """Unit 3 in JupyterLab, at a figure that was touched and the exercise behind it."""
+    """Draw unit 3 in JupyterLab, with a figure after a click and the exercise that follows it."""
     with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as address:
         lab = Lab(browser.new_page(viewport={"width": 1180, "height": 980}), address)
         lab.open(f"{UNIT}/{UNIT}.ipynb")
@@ -64,7 +64,7 @@ def draw_report(browser: Browser) -> None:
 
 
 def draw_explorer(browser: Browser) -> None:
-    """Unit 3's figure: other words ask, the mask comes and goes, the weights sharpen."""
+    """Draw unit 3's figure while the chosen word, the mask and the sharpness of the weights change."""
     name, data = live_data(UNIT, "fig-causal")
     page = browser.new_page(viewport={"width": 820, "height": 900})
     still = '<img alt="" src="data:,">'
@@ -108,7 +108,7 @@ def draw_explorer(browser: Browser) -> None:
 
 
 def live_data(unit: str, cell: str) -> tuple[str, dict]:
-    """Name and data of the live figure of a cell, from the executed solution."""
+    """Return name and data of a cell's live figure, from the executed solution."""
     notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
     shown = next(each for each in notebook.cells if each.id == cell).outputs[0].data["text/html"]
     known = shown.partition('<script type="application/json">')[2].partition("</script>")[0]
@@ -130,7 +130,7 @@ def frame(png: bytes) -> Image.Image:
 
 
 def save(png: bytes, name: str) -> None:
-    """With 256 colours, a fifth of the bytes."""
+    """Save a picture with 256 colours, which takes a fifth of the bytes."""
     Image.open(io.BytesIO(png)).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
         FOLDER / name, optimize=True
     )

@@ -30,7 +30,7 @@ CELLS = (
     *("imports", "attention", "layer_norm", "gelu", "feed_forward", "random-block"),
     *("post_norm_block", "pre_norm_block", "story-tools", "grammar"),
 )
-#: Those of them that are run as they are, for they make the stories.
+#: The cells among them that are run in full, because they make the stories.
 WHOLE = ("imports", "story-tools", "grammar")
 VARIANTS = ("pre-norm, GELU", "post-norm", "no norm", "no positions", "FFN with SiLU", "FFN with SwiGLU")
 SEEDS, RATES, HELD_OUT = range(5), (0.005, 0.015), 100
@@ -38,7 +38,7 @@ STEPS, BATCH, D_MODEL, HEADS, D_GATED = 250, 8, 64, 4, 172
 
 
 def new_model(unit: SimpleNamespace, variant: str, seed: int) -> tuple[dict[str, Any], list[Tensor]]:
-    """A model as at the start of training, and the weights that this variant trains."""
+    """Return a model as at the start of training, and the weights that this variant trains."""
     g = torch.Generator().manual_seed(seed)
     model = unit.fresh_model(len(unit.letters), unit.n_ctx, 2, D_MODEL, HEADS, g)
     end = ["gamma_f", "beta_f"]
@@ -47,7 +47,7 @@ def new_model(unit: SimpleNamespace, variant: str, seed: int) -> tuple[dict[str,
         if variant == "no norm":
             for name in ("gamma_1", "beta_1", "gamma_2", "beta_2"):
                 del block[name]
-        if variant == "FFN with SwiGLU":  # three matrices and no biases: as many weights as two wider ones
+        if variant == "FFN with SwiGLU":  # three matrices without biases have as many weights as two wider ones
             for name in ("W_1", "b_1", "W_2", "b_2"):
                 del block[name]
             wide, narrow = (D_MODEL, D_GATED), (D_GATED, D_MODEL)
@@ -58,7 +58,7 @@ def new_model(unit: SimpleNamespace, variant: str, seed: int) -> tuple[dict[str,
 
 
 def logits_of(unit: SimpleNamespace, variant: str, tokens: Tensor, model: dict[str, Any]) -> Tensor:
-    """The scores of the next token, as `transformer_logits` has them but for what the variant changes."""
+    """Return the scores of the next token, as `transformer_logits` does except for the variant's change."""
     n = tokens.shape[1]
     causal = torch.ones(n, n, dtype=torch.bool).tril()
 
@@ -85,7 +85,7 @@ def logits_of(unit: SimpleNamespace, variant: str, tokens: Tensor, model: dict[s
 
 
 def train(unit: SimpleNamespace, variant: str, seed: int, rate: float, steps: int = STEPS) -> dict[str, Any]:
-    """What a trained model pays for a held-out character, on average and by kind, in bits."""
+    """Train a model and return its loss in bits per held-out character, on average and by kind."""
     (ids, targets), (tokens, following) = unit.texts
     model, weights = new_model(unit, variant, seed)
     g = torch.Generator().manual_seed(seed)
@@ -114,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help="of each training")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    with contextlib.redirect_stdout(io.StringIO()):  # the stories that a cell prints
+    with contextlib.redirect_stdout(io.StringIO()):  # a cell prints stories
         unit = SimpleNamespace(**defined_in("07_transformer_block", CELLS, whole=WHOLE))
     unit.texts = unit.encode(unit.training), unit.encode(unit.held_out[:HELD_OUT])
     runs = []

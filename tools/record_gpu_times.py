@@ -33,10 +33,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 DEFAULT_FILE = Path("attention_figures/gpu_record.json")
 NO_GPU = "no CUDA GPU is in reach of PyTorch, so nothing was recorded"
-#: Kernels to be forced: those of every device, and those of a GPU alone.
+#: Kernels to force: those of every device, and those that only a GPU has.
 KERNELS = {"SDPA flash": SDPBackend.FLASH_ATTENTION, "SDPA math": SDPBackend.MATH}
 GPU_KERNELS = {"SDPA efficient": SDPBackend.EFFICIENT_ATTENTION, "SDPA cuDNN": SDPBackend.CUDNN_ATTENTION}
-#: Runs of a job that are timed however slow it is, if so many are asked for.
+#: Timed runs of a job, however slow it is, unless `repeats` is smaller.
 LEAST = 5
 MEASURED_IN_MEMORY = ("batched", "tiled", "SDPA flash", "SDPA math")
 #: What is measured, in this order.
@@ -46,11 +46,11 @@ Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large and how often to measure. The defaults suit a GPU; a test uses small ones.
+    """Sizes and numbers of repeats for the measurements. The defaults suit a GPU; a test uses small ones.
 
     opening: heads, tokens and width of the case with which the unit begins.
-    enough: seconds after which a slow job is neither warmed up nor repeated any more, but for five runs at the least
-        where so many are asked for.
+    enough: seconds after which a slow job is not warmed up or repeated any more, except for the first five runs, or as
+        many as `repeats` says if fewer.
     """
 
     heads: int = 16
@@ -82,7 +82,7 @@ class Sizes:
 def seconds(
     run: Callable[[], object], device: torch.device, warmup: int, repeats: int, enough: float = math.inf
 ) -> dict[str, float]:
-    """Median, quartiles and count of the seconds that `run` takes: by CUDA events, or by the clock on the CPU."""
+    """Return median, quartiles and count of the seconds that `run` takes, by CUDA events or by the CPU's clock."""
     begun = time.perf_counter()
     for _ in range(warmup):
         run()
@@ -113,7 +113,7 @@ def seconds(
 
 
 def loops(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """One query at a time."""
+    """Compute attention one query at a time."""
     out = torch.zeros_like(Q)
     for b in range(Q.shape[0]):
         for head in range(Q.shape[1]):
@@ -124,12 +124,12 @@ def loops(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
 
 
 def batched(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """Whole-tensor products, scores materialised."""
+    """Compute attention by whole-tensor products, with all scores in memory."""
     return torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), -1) @ V
 
 
 def tiled(Q: Tensor, K: Tensor, V: Tensor, block: int = 256) -> Tensor:
-    """The online softmax over blocks of keys."""
+    """Compute attention with the online softmax over blocks of keys."""
     Q = Q / math.sqrt(Q.shape[-1])
     largest = torch.full_like(Q[..., :1], -math.inf)
     total, mix = torch.zeros_like(largest), torch.zeros_like(Q)
@@ -142,12 +142,12 @@ def tiled(Q: Tensor, K: Tensor, V: Tensor, block: int = 256) -> Tensor:
 
 
 def grouped_products(q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """Queries (1, g, h/g, d) of one token against K, V (1, g, n, d): the queries of a group share one product."""
+    """Attend with queries (1, g, h/g, d) of one token to K, V (1, g, n, d); a group shares one product."""
     return torch.softmax(q @ K.mT * q.shape[-1] ** -0.5, -1) @ V
 
 
 def grouped_sdpa(q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """The same by SDPA, which is told that heads share keys and values."""
+    """Do the same with SDPA, which gets the option that heads share keys and values."""
     together = q.flatten(1, 2).unsqueeze(2)
     return F.scaled_dot_product_attention(together, K, V, enable_gqa=q.shape[2] > 1).reshape(q.shape)
 
@@ -157,19 +157,19 @@ DECODERS = {"products": grouped_products, "SDPA": grouped_sdpa}
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to do attention. kernel: the one that SDPA has to take; None where PyTorch chooses."""
+    """An implementation of attention. kernel: the one that SDPA must use; None if PyTorch chooses."""
 
     name: str
     attention: Attention
     kernel: SDPBackend | None = None
 
     def alone(self) -> contextlib.AbstractContextManager[None]:
-        """With no other kernel: entered outside of what is timed. It raises a RuntimeError where that cannot run."""
+        """Allow only this kernel; enter outside of the timed part. SDPA raises RuntimeError if it cannot run."""
         return contextlib.nullcontext() if self.kernel is None else sdpa_kernel(self.kernel)
 
 
 def variants(device: torch.device, sizes: Sizes) -> Iterator[Variant]:
-    """Each variant: SDPA as PyTorch chooses its kernel, and each kernel by force."""
+    """Yield each variant: SDPA with the kernel that PyTorch chooses, and with each kernel by force."""
     yield Variant("loops", loops)
     yield Variant("batched", batched)
     yield Variant("tiled", lambda Q, K, V: tiled(Q, K, V, sizes.block))
@@ -177,20 +177,20 @@ def variants(device: torch.device, sizes: Sizes) -> Iterator[Variant]:
     for name, kernel in (KERNELS | GPU_KERNELS if device.type == "cuda" else KERNELS).items():
         yield Variant(name, F.scaled_dot_product_attention, kernel)
     if sizes.compiled:
-        # Past its limit of recompilations PyTorch goes on uncompiled without a word: that must be an error here.
+        # Past its limit of recompilations PyTorch silently continues uncompiled; make that an error.
         torch._dynamo.config.fail_on_recompile_limit_hit = True
         yield Variant("compiled", torch.compile(batched, dynamic=True))
 
 
 def kernel_of(run: Callable[[], object]) -> str:
-    """Which kernel SDPA takes in a call: flash, efficient, cudnn, or math where it is none of these."""
+    """Return the kernel that SDPA uses in a call: flash, efficient, cudnn, or math if it is none of these."""
     with Operations() as seen:
         run()
     return next((word for word in ("flash", "efficient", "cudnn") if any(word in name for name in seen.names)), "math")
 
 
 class Operations(TorchDispatchMode):
-    """Notes the names of all operations that PyTorch sends to the device."""
+    """Records the names of all operations that PyTorch sends to the device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,17 +202,17 @@ class Operations(TorchDispatchMode):
 
 
 class Recorder:
-    """Takes all measurements on one device. What could not be measured goes to `left_out`, with the reason."""
+    """Takes all measurements on one device. `left_out` says what could not be measured, and why."""
 
     def __init__(self, device: torch.device, sizes: Sizes) -> None:
         self.device, self.sizes = device, sizes
         self.left_out: list[dict[str, str]] = []
 
     def time(self, what: str, run: Callable[[], object]) -> dict[str, float] | None:
-        """Seconds of `run`, or None and a note where it fails, for want of memory or of a kernel."""
+        """Return the seconds of `run`, or None and a note if it fails for lack of memory or of a kernel."""
         try:
             return seconds(run, self.device, self.sizes.warmup, self.sizes.repeats, self.sizes.enough)
-        except Exception as problem:  # a compiler that is missing, a kernel that refuses: noted, never guessed
+        except Exception as problem:  # such as a missing compiler or kernel: the record says so
             self.leave_out(what, problem)
             return None
 
@@ -222,12 +222,12 @@ class Recorder:
         self.left_out.append({"what": what, "why": f"{type(problem).__name__}: {reason}"})
 
     def inputs(self, n: int, dtype: torch.dtype, grad: bool = False) -> list[Tensor]:
-        """Q, K, V of shape (1, heads, n, d_head)."""
+        """Return Q, K, V of shape (1, heads, n, d_head)."""
         shape = (1, self.sizes.heads, n, self.sizes.d_head)
         return [torch.randn(shape, device=self.device).to(dtype).requires_grad_(grad) for _ in range(3)]
 
     def roofline(self) -> dict[str, Any]:
-        """Rate of a large matrix product for each dtype, and bandwidth of a large copy."""
+        """Measure the rate of a large matrix product for each dtype, and the bandwidth of a large copy."""
         peaks = {}
         for dtype in self.sizes.dtypes:
             A, B = (torch.randn(self.sizes.matmul, self.sizes.matmul, device=self.device).to(dtype) for _ in range(2))
@@ -240,7 +240,7 @@ class Recorder:
         return {"peak_flops": peaks, "bandwidth": took and rate(2 * source.nbytes, took)}
 
     def opening(self) -> list[dict[str, Any]]:
-        """The case with which the unit begins: whole attentions, and of batched attention each part alone."""
+        """Measure the case with which the unit begins: whole attentions, and each step of batched attention."""
         heads, n, d = self.sizes.opening
         dtype = self.sizes.dtypes[0]
         Q, K, V = (torch.randn(1, heads, n, d, device=self.device).to(dtype) for _ in range(3))
@@ -258,7 +258,7 @@ class Recorder:
         return [{"job": row["job"], **common, "seconds": row["seconds"]} for row in rows]
 
     def steps_of(self, Q: Tensor, K: Tensor, V: Tensor) -> dict[str, Callable[[], object]]:
-        """The steps of batched attention, each by itself, from the right numbers into memory that was used before."""
+        """Time each step of batched attention by itself, with the right inputs and into memory already in use."""
         scores = Q @ K.mT
         scaled = scores / math.sqrt(Q.shape[-1])
         weights, out, other = torch.softmax(scaled, -1), torch.empty_like(Q), torch.empty_like(scores)
@@ -272,7 +272,7 @@ class Recorder:
         }
 
     def attention(self) -> list[dict[str, Any]]:
-        """Every variant over n and dtype, forward, and forward with backward; at each n the variants take turns."""
+        """Time every variant over n and dtype, forward and with backward; at each n the variants take turns."""
         rows = []
         everyone = list(variants(self.device, self.sizes))
         for dtype in self.sizes.dtypes:
@@ -291,7 +291,7 @@ class Recorder:
         return rows
 
     def step(self, function: Attention, n: int, dtype: torch.dtype, step: str) -> Callable[[], object]:
-        """What is timed: one forward pass, or one with its backward pass."""
+        """Return the function to time: one forward pass, or one with its backward pass."""
         if step == "forward":
             inputs = self.inputs(n, dtype)
             return torch.no_grad()(lambda: function(*inputs))
@@ -300,7 +300,7 @@ class Recorder:
         return lambda: torch.autograd.grad((function(*inputs) * weight).sum(), inputs)
 
     def memory(self) -> list[dict[str, Any]]:
-        """Bytes beyond the inputs at the peak of one forward pass; only a GPU's allocator can tell."""
+        """Measure the bytes beyond the inputs at the peak of one forward pass, which only a GPU's allocator reports."""
         if self.device.type != "cuda":
             return []
         rows = []
@@ -320,7 +320,7 @@ class Recorder:
         return rows
 
     def peak_bytes(self, function: Attention, inputs: list[Tensor]) -> int:
-        """What the GPU's allocator had handed out at most during a call, beyond what it had before."""
+        """Return the GPU allocator's peak during a call, beyond what it had allocated before."""
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -330,12 +330,12 @@ class Recorder:
         return torch.cuda.max_memory_allocated() - before
 
     def lstm(self) -> list[dict[str, Any]]:
-        """An LSTM layer and a causal attention layer of equal width, one sequence, both with whole float32 products."""
+        """Compare an LSTM layer with a causal attention layer of equal width on one sequence, without TF32."""
         torch.backends.cudnn.allow_tf32 = False
         return [row for dtype in self.sizes.dtypes for row in self.lstm_in(dtype)]
 
     def lstm_in(self, dtype: torch.dtype) -> Iterator[dict[str, Any]]:
-        """The same in one dtype."""
+        """Do the same in one dtype."""
         width, heads = self.sizes.lstm_width, self.sizes.lstm_heads
         layer = torch.nn.LSTM(width, width, batch_first=True).to(self.device, dtype)
         drawn = [torch.randn(width, width, device=self.device) / width**0.5 for _ in range(4)]
@@ -359,7 +359,7 @@ class Recorder:
                     yield {"n": n, "width": width, "dtype": name_of(dtype), "pass": step, **took}
 
     def decoding(self) -> list[dict[str, Any]]:
-        """One token against a cache, for several numbers of key/value heads: by two products, and by SDPA."""
+        """Time one token against a cache, for several numbers of key/value heads: by two products, and by SDPA."""
         heads, d, rows = self.sizes.decode_heads, self.sizes.d_head, []
         for dtype in self.sizes.dtypes:
             for n in self.sizes.decode_lengths:
@@ -378,17 +378,17 @@ class Recorder:
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """ "float32" for torch.float32."""
+    """Return the dtype's short name, such as "float32" for torch.float32."""
     return str(dtype).removeprefix("torch.")
 
 
 def rate(work: int, took: dict[str, float]) -> dict[str, float]:
-    """Work per second from seconds: the quartiles change places."""
+    """Convert seconds into work per second, which swaps the quartiles."""
     return {"median": work / took["median"], "low": work / took["high"], "high": work / took["low"]}
 
 
 def made_by(device: torch.device, command: list[str]) -> dict[str, str]:
-    """Device, driver, versions, date and command."""
+    """Return device, driver, versions, date and command."""
     name, driver = platform.processor() or platform.machine(), "none"
     if device.type == "cuda":
         name, driver = torch.cuda.get_device_name(device), "unknown"
@@ -402,7 +402,7 @@ def made_by(device: torch.device, command: list[str]) -> dict[str, str]:
 
 
 def record(device: torch.device, sizes: Sizes, command: list[str]) -> dict[str, Any]:
-    """All measurements on `device`, as what is written to the file."""
+    """Take all measurements on `device` and return the content of the file."""
     torch.manual_seed(0)
     recorder = Recorder(device, sizes)
     parts = {}
@@ -413,7 +413,7 @@ def record(device: torch.device, sizes: Sizes, command: list[str]) -> dict[str, 
 
 
 def as_text(made: dict[str, Any]) -> str:
-    """The record as JSON, a row of a list to a line, measured numbers with five digits."""
+    """Return the record as JSON, one list item per line, with measured numbers to five digits."""
     parts = []
     for name, value in made.items():
         rows = [json.dumps(short(row)) for row in value] if isinstance(value, list) else []
@@ -423,14 +423,14 @@ def as_text(made: dict[str, Any]) -> str:
 
 
 def short(value: Any) -> Any:
-    """The same with floats of five digits."""
+    """Round the floats in a value to five digits."""
     if isinstance(value, dict):
         return {name: short(part) for name, part in value.items()}
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command. Exit code 2 without a GPU."""
+    """Run the command. Exit code 2 without a GPU."""
     parser = argparse.ArgumentParser(prog="python tools/record_gpu_times.py", description=__doc__)
     parser.add_argument(
         "file", nargs="?", type=Path, default=DEFAULT_FILE, help=f"where to write; default {DEFAULT_FILE}"

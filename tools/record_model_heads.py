@@ -27,7 +27,7 @@ from attention_figures import FOLDER
 from unit_11_model import unit_11
 
 DEFAULT_FILE = FOLDER / "model_heads.json"
-#: One sign for each per cent from 1 to 100. JSON and HTML take each of them as it is.
+#: One character for each per cent from 1 to 100. JSON and HTML need no escape for any of them.
 SIGNS = string.ascii_letters + "!#%()*+,-./:;=?@[]^_{|}~" + "αβγδεζηθικλμνξοπρστυφχψω"
 TEXTS = {
     "a name returns": "At noon Professor Quillfeather opened the door. Nobody was there, so Professor Quillfeather "
@@ -35,7 +35,7 @@ TEXTS = {
     "nothing returns": "The mole dug a hole under our old apple tree before anybody in this house woke up.",
     "random words, twice": " river spoon silver engine yellow button winter pencil garden copper letter" * 2,
 }
-#: What one click shows: text, head (layer, head), how many tokens come before the one that reads, colours, and why.
+#: What one click shows: text, head (layer, head), index of the reading token, colours, and why.
 STOPS = {
     "18.6: what came next": (
         *("a name returns", (18, 6), 17, "followed"),
@@ -60,14 +60,14 @@ STOPS = {
 
 
 def read(unit: dict[str, Any], params: dict[str, Any], ids: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """All attention weights of a text, (layers, heads, n, n), and the probabilities of next tokens, (n, vocab)."""
+    """Return all attention weights of a text, (layers, heads, n, n), and next-token probabilities, (n, vocab)."""
     found: list[Tensor] = []
     logits = unit["observe"](torch.tensor([ids]), params=params, watch=lambda *seen: found.append(seen[-1][0]))
     return torch.stack(found), logits[0].softmax(-1)
 
 
 def per_cent(weights: Tensor) -> np.ndarray:
-    """Whole per cents, of which each row adds up to 100: the largest remainders are rounded up."""
+    """Round to whole per cents so that each row adds up to 100: the largest remainders are rounded up."""
     exact = 100 * weights.double()
     low = exact.floor()
     rank = (low - exact).argsort(dim=-1, stable=True).argsort(dim=-1)
@@ -75,14 +75,14 @@ def per_cent(weights: Tensor) -> np.ndarray:
 
 
 def written(pattern: np.ndarray) -> str:
-    """The lower triangle of whole per cents, (n, n), as a string."""
+    """Encode the lower triangle of whole per cents, (n, n), as a string."""
     flat = pattern[np.tril_indices(len(pattern))]
     signs = "".join("0" if share == 0 else SIGNS[share - 1] for share in flat)
     return re.sub("0+", lambda zeros: str(len(zeros[0])), signs)
 
 
 def record(path: Path) -> dict[str, Any]:
-    """All patterns of all texts, as what is written to the file."""
+    """Return the content of the file: all patterns of all texts."""
     unit, texts = unit_11(), []
     fields, tensors = unit["read_gguf"](path)
     params, tokenizer = unit["load_params"](fields, tensors), unit["tokenizer_of"](fields)
@@ -103,13 +103,13 @@ def record(path: Path) -> dict[str, Any]:
 
 
 def as_text(made: dict[str, Any]) -> str:
-    """The record as JSON, a layer to a line."""
+    """Return the record as JSON, one layer per line."""
     lines = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
     return re.sub(r'(?<=[\]}"],)(?=\["[^"]*","[^"]*",)|(?<=\},)(?=\{)', "\n", lines) + "\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command. Exit code 2 without the model's file."""
+    """Run the command. Exit code 2 without the model's file."""
     parser = argparse.ArgumentParser(prog="python tools/record_model_heads.py", description=__doc__)
     parser.add_argument("model", type=Path, help="SmolLM2-135M-Instruct.Q4_1.gguf")
     parser.add_argument(

@@ -1,8 +1,8 @@
-"""Keeps what three units train, for the live figures that open them before anything has been run.
+"""Records what three units train, for the live figures that open them before any cell has run.
 
 .venv/bin/python tools/record_openings.py
 
-A figure further down in the unit shows the same; `make notebooks` comes before this, and once more after it.
+A later figure in the unit shows the same. Run `make notebooks` before this, and again after it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import nbformat
 from attention_figures.recorded_measurements import OPENINGS
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Unit -> the cell of its solution whose live figure is kept.
+#: Unit -> the cell of its solution whose live figure is recorded.
 CELLS = {
     "06_cross_attention": "second-map",
     "07_transformer_block": "guesses",
@@ -27,7 +27,7 @@ DATA = re.compile(r'<script type="application/json">([^<]*)</script>')
 
 
 def shown_by(unit: str, name: str) -> dict[str, Any]:
-    """The data of the live figure that a cell of a solution shows."""
+    """Return the data of the live figure that a cell of a solution shows."""
     notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
     (cell,) = (cell for cell in notebook.cells if cell.id == name)
     shown = "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
@@ -35,7 +35,7 @@ def shown_by(unit: str, name: str) -> dict[str, Any]:
 
 
 def record() -> dict[str, Any]:
-    """Unit -> data; of the two translators of unit 6 the first."""
+    """Return unit -> data; for unit 6, only the first of its two translators."""
     found = {unit: shown_by(unit, name) for unit, name in CELLS.items()}
     found["06_cross_attention"]["models"] = found["06_cross_attention"]["models"][:1]
     return found

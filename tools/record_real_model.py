@@ -26,7 +26,7 @@ NO_MODEL = "the model's file is not here, so nothing was recorded; run `make mod
 
 
 def measured() -> dict[str, Any]:
-    """What the notebook measures, by name."""
+    """Run the notebook and return its measurements by name."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell("import json\n\nprint(json.dumps(MEASURED))"))
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": NOTEBOOK.parent}}).execute()
@@ -34,13 +34,13 @@ def measured() -> dict[str, Any]:
 
 
 def as_text(record: dict[str, Any]) -> str:
-    """The record as JSON with a line for each name."""
+    """Return the record as JSON with a line for each name."""
     lines = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in record.items())
     return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the record; 2 without a model."""
+    """Write the record; exit code 2 without a model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--to", type=Path, default=MODEL, help="where to write (default: the course)")
     options = parser.parse_args(arguments)

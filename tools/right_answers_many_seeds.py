@@ -1,8 +1,8 @@
-"""Puts right answers through many draws of the cases: does chance ever reject one?
+"""Judges right answers on many draws of the cases: does chance ever reject one?
 
 .venv/bin/python tools/right_answers_many_seeds.py [--draws 2000] [--first 0] [--workers 1] [--published] [NAME ...]
 
-Each case is asked once: what shows when it is asked again does not hang on the draw.
+Each case is called once, because what a second call shows does not depend on the draw.
 Right answers are the published solution of every exercise and the functions `function__right_what` of tests/answers/.
 Prints how many draws each passed, and each rejection with its seed and message. Exit status 1 if there was one.
 """
@@ -40,19 +40,19 @@ from autograder.worker.call_function import answer_of_host, perform  # noqa: E40
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = "published"
-#: Draws that one process takes on at a time.
+#: Draws in one job of a process.
 AT_A_TIME = 50
 REMEDY = (
     "Read each rejected answer first: it may be wrong. If it is right, that case hangs on rounding or on "
     "what the contract leaves open: draw its numbers otherwise, away from ties, zeros and the edges of a threshold."
 )
-#: Rejections of one answer that are told in full.
+#: Rejections of one answer that are printed in full.
 TOLD = 5
 
 
 @dataclass
 class Tally:
-    """How one answer fared: draws, and (seed, message) of each rejection."""
+    """The results of one answer: draws, and (seed, message) of each rejection."""
 
     draws: int = 0
     rejected: list[tuple[int, str]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Tally:
 
 @functools.cache
 def published(unit: str) -> dict[str, Callable[..., Any]]:
-    """The published solutions of a unit: its given and answer cells, run in the order of the notebook."""
+    """Run a unit's given and answer cells in the order of the notebook; return its published solutions."""
     names: dict[str, Any] = {"__name__": "__main__"}
     notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
     for cell in notebook.cells:
@@ -73,7 +73,7 @@ def published(unit: str) -> dict[str, Callable[..., Any]]:
 
 
 def right_answers(function: str, only_published: bool = False) -> dict[str, Callable[..., Any]]:
-    """Name -> right answer to one exercise; the first is the published one."""
+    """Return name -> right answer to one exercise; the first is the published one."""
     unit = find_exercise(function).unit
     found = {PUBLISHED: published(unit)[function]}
     if not only_published and (ROOT / "tests" / "answers").is_dir():
@@ -88,14 +88,14 @@ class _Heard(Exception):
 
 
 def posed_once(function: str, seed: int) -> Posed:
-    """The cases of one draw, each to be asked once."""
+    """Return the cases of one draw, each to be called once."""
     posed = Challenge(seed).posed(function)
     posed.cases = [replace(case, once=True) for case in posed.cases]
     return posed
 
 
 def judged_once(answer: Callable[..., Any], posed: Posed) -> Verdict:
-    """The verdict on one right answer, by the same route as in the sandbox, without the repetitions."""
+    """Judge one right answer by the same route as in the sandbox, without the repetitions."""
     request = Request(posed.exercise.name, posed.cases, library=posed.exercise.library)
     transcript = request.transcript()
 
@@ -118,7 +118,7 @@ def judged_once(answer: Callable[..., Any], posed: Posed) -> Verdict:
 
 
 def put_through(function: str, seeds: range, only_published: bool = False) -> dict[str, Tally]:
-    """Every right answer to `function` on the cases of every seed."""
+    """Judge every right answer to `function` on the cases of every seed."""
     answers = right_answers(function, only_published)
     tallies = {name: Tally() for name in answers}
     for seed in seeds:
@@ -133,7 +133,7 @@ def put_through(function: str, seeds: range, only_published: bool = False) -> di
 
 
 def functions(names: list[str]) -> list[str]:
-    """The functions that units and functions name; all of them where none is named. Raises UnknownUnit."""
+    """Return the functions that `names` (units or functions) mean; all if it is empty. Raises UnknownUnit."""
     known = [name for unit in unit_names() for name in exercises(unit)]
     found: list[str] = []
     for name in names:
@@ -151,7 +151,7 @@ def tasks(names: list[str], draws: int, first: int, only_published: bool) -> Ite
 
 
 def told(function: str, tallies: dict[str, Tally]) -> None:
-    """The lines of one function."""
+    """Return the lines of output for one function."""
     draws = max(tally.draws for tally in tallies.values())
     seconds = sum(tally.seconds for tally in tallies.values())
     rejected = sum(len(tally.rejected) for tally in tallies.values())

@@ -1,4 +1,4 @@
-"""What unit 11's solution defines to read and run the real model, for tools and tests."""
+"""Loads the functions of unit 11's solution that read and run the real model, for tools and tests."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ CELLS = (
 
 
 def unit_11() -> dict[str, Any]:
-    """The functions, classes and constants of these cells by name; what the cells measure is left out."""
+    """Return what these cells define: functions, classes and constants by name, without running their measurements."""
     return defined_in("11_real_model", CELLS)

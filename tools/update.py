@@ -1,10 +1,10 @@
-"""Brings a new version of the course into notebooks/, and keeps every answer that was written there.
+"""Brings a new version of the course into notebooks/ and keeps every answer that was written there.
 
 python3 tools/update.py         (in a course folder, or in the folder of a student's archive; standard library only)
 
 In a clone it pulls the new version with git. In an archive's folder the new notebooks are in handout/, because a later
-archive was unpacked over it. A notebook in which somebody has worked is merged cell by cell: answers, other changes and
-cells of one's own stay, and everything else follows the new version. A copy of it goes to grading/replaced/ first.
+archive was unpacked over it. It merges a notebook in which somebody has worked cell by cell: answers, other changes and
+added cells stay, and everything else follows the new version. A copy of it goes to grading/replaced/ first.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-#: In notebooks/: file -> digest of what was brought there last (in a clone by `autograder release`), and copies of it.
+#: In notebooks/: file -> digest of its last release (in a clone written by `autograder release`), and copies of it.
 NOTED, PRISTINE = ".handed_out.json", ".handed_out"
 Notebook = dict[str, Any]
 
 
 class CannotUpdate(Exception):
-    """One line that says why, with the remedy. Everything is as it was."""
+    """Nothing was changed; the message is one line with the reason and the remedy."""
 
 
 def merge(mine: Notebook, new: Notebook, base: Notebook | None) -> tuple[Notebook, list[str]]:
-    """The new notebook with all that was written into `mine`, and a line for each answer whose exercise has changed.
+    """Return the new notebook with all that was written into `mine`, and a line per answer whose exercise has changed.
 
-    base: the version that `mine` began as; None where it is not known.
+    base: the version that `mine` started from; None if it is unknown.
     """
     of_base = {_name(cell): cell for cell in base["cells"]} if base else {}
     of_new = {_name(cell) for cell in new["cells"]}
@@ -58,7 +58,7 @@ def merge(mine: Notebook, new: Notebook, base: Notebook | None) -> tuple[Noteboo
 
 
 def _merged(new: dict, mine: dict, base: dict | None) -> tuple[list[dict], str]:
-    """The cells that take one cell's place, and a line where an exercise has changed since it was answered."""
+    """Return the cells that replace one cell, and a line if an exercise has changed since it was answered."""
     same = new["cell_type"] == mine["cell_type"]
     if same and _text(mine) == _text(new):
         outputs = {key: mine[key] for key in ("outputs", "execution_count") if key in new and key in mine}
@@ -74,7 +74,7 @@ def _merged(new: dict, mine: dict, base: dict | None) -> tuple[list[dict], str]:
     if base is not None and _text(base) == _text(new):
         return [mine], ""
     if base is None:
-        return [new], ""  # whose change it is cannot be told
+        return [new], ""  # it is unknown who changed the cell
     yours = {"cell_type": "raw", "id": f"yours-{_name(new)}"[:64], "metadata": {}, "source": mine["source"]}
     return [new, yours], ""
 
@@ -93,7 +93,7 @@ def _is_answer(cell: dict) -> bool:
 
 
 def _is_blank(cell: dict, base: dict | None) -> bool:
-    """Whether an answer is as it was handed out: all that its functions do is to raise NotImplementedError."""
+    """Return whether an answer is unchanged since the release: its functions only raise NotImplementedError."""
     if base is not None:
         return _text(cell).strip() in ("", _text(base).strip())
     try:
@@ -123,7 +123,7 @@ def _is_cell(cell: Any) -> bool:
 
 
 def bring(mine: Path, new: bytes, base: bytes | None, root: Path) -> list[str]:
-    """Write the new version of one notebook over the one at `mine`, with what was written there; lines about it."""
+    """Write the new version of a notebook over `mine`, with what was written there; return lines about it."""
     old, name = mine.read_bytes(), mine.relative_to(root).as_posix()
     yours, fresh = _loaded(old), _loaded(new)
     if yours is None or fresh is None:
@@ -142,7 +142,7 @@ def bring(mine: Path, new: bytes, base: bytes | None, root: Path) -> list[str]:
 
 
 def fill(root: Path) -> list[str]:
-    """Bring every file of `root`/handout to `root`/notebooks; returns a line for each that is new there or changed."""
+    """Bring every file of `root`/handout to `root`/notebooks; return a line for each new or changed one."""
     source, target = root / "handout", root / "notebooks"
     noted, said = _noted(target / NOTED), []
     for path in sorted(path for path in source.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts):
@@ -167,14 +167,14 @@ def fill(root: Path) -> list[str]:
 
 
 def untouched(notebooks: Path) -> list[Path]:
-    """The notebooks that are, byte for byte, what was handed out last."""
+    """Return the notebooks that equal, byte for byte, the last release."""
     noted = _noted(notebooks / NOTED)
     there = {notebooks / name: digest for name, digest in noted.items() if (notebooks / name).is_file()}
     return [path for path, digest in there.items() if _digest(path.read_bytes()) == digest]
 
 
 def pull(root: Path) -> list[str]:
-    """Bring a clone to its newest version by git, with what was written in notebooks/. Raises CannotUpdate."""
+    """Bring a clone to its newest version with git, with what was written in notebooks/. Raises CannotUpdate."""
     changed = _git(root, "diff", "--name-only", "-z", "HEAD").split("\0")[:-1]
     others = [name for name in changed if not name.startswith("notebooks/")]
     if others:
@@ -212,7 +212,7 @@ def _git(root: Path, *words: str) -> str:
 
 
 def _beside(mine: Path, digest: str) -> Path:
-    """A place where nothing else lies: a student may have begun what came the last time."""
+    """Return a free path next to `mine`, or the one that has this very content: a student may use an earlier copy."""
     paths = (
         mine.with_name(f"{mine.stem}-new{number or ''}.ipynb") for number in itertools.chain([0], itertools.count(2))
     )
@@ -232,7 +232,7 @@ def _digest(data: bytes) -> str:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all."""
+    """Write a file completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     aside.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Writes what the README shows of the course: its badges and its table of units. `make notebooks` runs it."""
+"""Writes the README's badges and its table of units. `make notebooks` runs it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BADGE = """\
 
 
 def badges() -> dict[str, str]:
-    """Name -> SVG of each badge: numbers that the course's own files say."""
+    """Return name -> SVG of each badge, with numbers from the course's own files."""
     figure = json.loads((ROOT / "tests" / "unseen" / "figure.json").read_text(encoding="utf-8"))["all"]
     told = {
         "units": ("units", str(len(unit_names()))),
@@ -33,14 +33,14 @@ def badges() -> dict[str, str]:
 
 
 def badge(left: str, right: str) -> str:
-    """A badge of two parts, as wide as their words."""
+    """Return a badge of two parts, as wide as their words."""
     cut, rest = (round(6.9 * len(words)) + 12 for words in (left, right))
     places = {"cut": cut - 3, "x_left": cut / 2, "x_right": cut + rest / 2, "width": cut + rest}
     return BADGE.format(left=escape(left), right=escape(right), **places)
 
 
 def with_table(readme: str) -> str:
-    """The README with the table of units that the notebooks give."""
+    """Return the README with the table of units from the notebooks."""
     new = table(course_map(ROOT), "notebooks/")
     first, last = new.partition("\n")[0], "| **all** |"
     start = readme.index(first)

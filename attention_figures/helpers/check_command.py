@@ -5,8 +5,8 @@ import sys
 
 
 def ask_judge_about(unit):
-    """Say which command finds the cause of a mistake, where it is installed."""
-    if importlib.util.find_spec("autograder") is None:  # not everybody has the grader
+    """Return advice to run the grader on a unit, or "" if it is not installed."""
+    if importlib.util.find_spec("autograder") is None:  # students may not have the grader
         return ""
     command = f'"{sys.executable}" -m autograder check {unit}'
     return f"\nFor the probable cause, save, and run this in a cell below:\n!{command}"

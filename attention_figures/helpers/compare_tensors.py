@@ -1,10 +1,10 @@
-"""Compares tensors, and says in a sentence what is wrong with the form of one."""
+"""Compares tensors and checks the type, shape and dtype of one."""
 
 import torch
 
 
 def check_form(name, found, shape, dtype=torch.float64):
-    """Assert that something is a tensor of this shape and dtype, with no NaN in it."""
+    """Assert that `found` is a tensor of this shape and dtype, without NaN."""
     assert found is not None, f"{name} is None: is there a `return`?"
     kind = type(found).__name__
     assert isinstance(found, torch.Tensor), f"{name} should be a tensor and not {kind}."
@@ -16,7 +16,7 @@ def check_form(name, found, shape, dtype=torch.float64):
 
 
 def close(result, wanted, tolerance=1e-9):
-    """Whether a tensor is like another one or a list, in shape and entry by entry."""
+    """Return whether a tensor has the shape and nearly the entries of a tensor or list."""
     wanted = torch.as_tensor(wanted, dtype=result.dtype)
     alike = result.shape == wanted.shape
     return alike and torch.allclose(result, wanted, rtol=0, atol=tolerance)

@@ -1,4 +1,4 @@
-"""Takes the functions that you wrote in earlier units, where their tests pass."""
+"""Loads the functions that you wrote in earlier units and whose tests pass."""
 
 import ast
 import contextlib
@@ -17,7 +17,7 @@ SECONDS_FOR_TESTS = 60
 
 
 def own_functions(wanted, given, folder=".."):
-    """Name -> your function where its test passes, and the given one elsewhere.
+    """Return name -> your function if its test passes, and the given one otherwise.
 
     wanted: unit -> names of its functions. given: name -> function. folder: the one
     with the units' folders. Prints why a function is not yours, and how many are.
@@ -38,7 +38,7 @@ def own_functions(wanted, given, folder=".."):
 
 
 def own_of_unit(path, names):
-    """The functions of a notebook whose tests pass, and for each other one why not."""
+    """Return a notebook's functions whose tests pass, and for each other one why not."""
     try:
         answers, tests, statements = parts_of(path)
     except FileNotFoundError:
@@ -65,9 +65,9 @@ def own_of_unit(path, names):
 
 
 def parts_of(path):
-    """A notebook's answers, its tests, and all statements outside of demos and tests.
+    """Return a notebook's answers, tests, and all statements outside of demos and tests.
 
-    Each statement comes with the names that it binds and those that it uses.
+    Each statement comes with the names that it binds and the names that it uses.
     """
     answers, tests, statements = {}, {}, []
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
@@ -79,16 +79,16 @@ def parts_of(path):
         if name.startswith("test_"):
             test = re.sub(r"#+ BEGIN.HIDDEN.TESTS.*?END.HIDDEN.TESTS", "", source, flags=re.DOTALL)
             tests[name.removeprefix("test_")] = test
-        elif name or "given" in tags or not tags:  # without tags, a cell is your own
+        elif name or "given" in tags or not tags:  # you added a cell that has no tags
             answers[name] = source
-            with contextlib.suppress(SyntaxError, ValueError):  # unready() says which
+            with contextlib.suppress(SyntaxError, ValueError):  # unready() reports them
                 texts = map(ast.unparse, ast.parse(source).body)
                 statements += [(text, *names_in(text)) for text in texts]
     return answers, tests, statements
 
 
 def unready(name, answers, tests):
-    """Why a function cannot be tested, or ""."""
+    """Return why a function cannot be tested, or "" if it can."""
     if not answers.get(name) or not tests.get(name):
         return "lacks the cell of its answer or of its test"
     try:
@@ -101,7 +101,7 @@ def unready(name, answers, tests):
 
 
 def needed(statements, *sources):
-    """Those statements that some code uses, and what these use in turn, as one text."""
+    """Return as one text the statements that some code uses, directly or indirectly."""
     names = set().union(*(names_in(source)[1] for source in sources))
     chosen = None
     while chosen != (found := [each for each in statements if each[1] & names]):
@@ -111,9 +111,9 @@ def needed(statements, *sources):
 
 
 def names_in(source):
-    """The global names that code binds, and those that it uses."""
+    """Return the global names that code binds and the global names that it uses."""
     tables = [symtable.symtable(source, "cell", "exec")]
-    for table in tables:  # it grows
+    for table in tables:  # the list grows
         tables += table.get_children()
     top, *inner = [table.get_symbols() for table in tables]
     bound = {one.get_name() for one in top if one.is_assigned() or one.is_imported()}
@@ -124,7 +124,7 @@ def names_in(source):
 
 
 def tested(path, jobs):
-    """For each function why its test does not pass, or ""; in a process of its own."""
+    """Run the tests in another process; return why each does not pass, or "" if it does."""
     reasons = dict.fromkeys(jobs, "ends the process in which its test runs")
     try:
         output = subprocess.run(
@@ -144,7 +144,7 @@ def tested(path, jobs):
 
 
 def run_tests():
-    """Read code and tests, and print for each test why it does not pass, or ""."""
+    """Read code and tests from stdin; print why each test does not pass, or "" if it does."""
     import ctypes
     import io
     import json
@@ -156,7 +156,7 @@ def run_tests():
     import torch
 
     def settings():
-        state = torch.get_rng_state()  # read past PyTorch, which some tests watch
+        state = torch.get_rng_state()  # read without PyTorch, which some tests watch
         drawn = ctypes.string_at(state.data_ptr(), state.nbytes), random.getstate()
         shown = f"{torch._tensor_str.PRINT_OPTS} {numpy.get_printoptions()}"
         modes = torch.get_default_dtype(), torch.is_grad_enabled()

@@ -1,4 +1,4 @@
-"""Says in one line what is not written yet, and which of your functions drew a figure."""
+"""Tracks which exercises are written and pass, and says so in errors and figures."""
 
 import os
 import re
@@ -9,13 +9,13 @@ TEST = re.compile(r"# The test of (\w+)")
 
 
 class HalfSolved:
-    """Follows which exercises of a notebook are written and pass, and what they make."""
+    """Tracks which exercises are written and pass, and which names were made with them."""
 
     def __init__(self, exercises):
-        """exercises: name -> number, in the notebook's order."""
+        """Register with IPython. exercises: name -> number, in the notebook's order."""
         self.exercises, self.passed, self.failed = exercises, set(), set()
         self.made_with = {name: [name] for name in exercises}
-        self.lost = {}  # name -> the exercises for want of which it was not made
+        self.lost = {}  # name -> the missing exercises that it needs
         self.cell, self.bound, self.used, self.skipped = "", set(), set(), []
         try:
             self.shell = get_ipython()
@@ -28,14 +28,14 @@ class HalfSolved:
             self.shell.events.register("post_run_cell", self.end)
 
     def begin(self, info):
-        """Note what a cell is going to use."""
+        """Note which names a cell binds and uses, before it runs."""
         self.cell, self.bound, self.used, self.skipped = info.raw_cell, set(), set(), []
         try:
             code = self.shell.transform_cell(self.cell)
             tables = [symtable.symtable(code, "cell", "exec")]
         except (SyntaxError, ValueError, RecursionError):
-            return  # IPython says what is wrong
-        for table in tables:  # it grows
+            return  # IPython reports it
+        for table in tables:  # the list grows
             tables += table.get_children()
         top, *inner = [table.get_symbols() for table in tables]
         made = (one for one in top if one.is_assigned() or one.is_imported())
@@ -45,12 +45,12 @@ class HalfSolved:
         self.used = {one.get_name() for one in used}
 
     def end(self, result):
-        """Note what a cell has made, and whether a test has passed."""
+        """Note after a cell has run what it made and whether its test passed."""
         makers, test = self.makers(), TEST.match(self.cell)
         if self.skipped and result and not test:
-            result.error_in_exec = None  # "Run All" goes on in every editor
+            result.error_in_exec = None  # so that "Run All" goes on in every editor
         for name in {*self.bound, *(test.groups() if test else ())}:
-            if name in self.exercises:  # written or tested once more
+            if name in self.exercises:  # written or tested again
                 self.passed.discard(name)
                 self.failed.discard(name)
             else:
@@ -65,19 +65,19 @@ class HalfSolved:
         self.cell, self.bound, self.used = "", set(), set()
 
     def makers(self):
-        """The exercises with which the cell's ingredients were made, in order."""
+        """Return the exercises that made what the cell uses, in order."""
         taken = self.used - self.bound
         found = set().union(*(self.made_with.get(name, []) for name in taken))
         return [name for name in self.exercises if name in found]
 
     def is_written(self, name):
-        """Whether the function is there, and holds more than what was given."""
+        """Return whether the function is defined and is no longer the stub."""
         answer = self.shell.user_ns.get(name)
         code = getattr(answer, "__code__", None)
         return answer is not None and STUB not in getattr(code, "co_consts", ())
 
     def missing(self, error):
-        """The exercises for want of which the cell failed, in order."""
+        """Return the missing exercises that made the cell fail, in order."""
         known = self.shell.user_ns
         names = {name for name in self.used if name not in self.bound & set(known)}
         if isinstance(error, NameError):
@@ -90,7 +90,7 @@ class HalfSolved:
         return [name for name in self.exercises if name in found]
 
     def tell(self, shell, kind, error, trace, tb_offset=None):
-        """Show an error: a missing answer or a failed test in one line, others as usual."""
+        """Show a missing answer or a failed test in one line, and other errors as usual."""
         test, missing = TEST.match(self.cell), self.missing(error)
         self.skipped = missing
         if missing and not test:
@@ -109,7 +109,7 @@ class HalfSolved:
             shell.showtraceback((kind, error, trace))
 
     def advice(self, missing):
-        """What to do where a cell failed for want of exercises."""
+        """Return what to do where a cell failed because exercises are missing."""
         new = [name for name in missing if not self.is_written(name)]
         if not new:
             told = f"one was skipped when {self.listed(missing)} had no answer yet"
@@ -118,12 +118,12 @@ class HalfSolved:
         return f"This cell needs {self.listed(new)}. Write {it}, then run the cell again."
 
     def shorten(self, name, missing, error, trace):
-        """Have a failed test say one line; where your code begins in the traceback."""
+        """Make a failed test show one line; return where your code begins in the traceback."""
         given = {frame.tb_frame.f_code.co_filename for frame in frames(trace)[:2]}
         given.add(self.tell.__code__.co_filename)
 
         def own(trace):
-            """Where your code begins in a traceback, or None."""
+            """Return where your code begins in a traceback, or None."""
             here = (f for f in frames(trace) if f.tb_frame.f_globals is self.shell.user_ns)
             return next((f for f in here if f.tb_frame.f_code.co_filename not in given), None)
 
@@ -146,12 +146,12 @@ class HalfSolved:
         return begin
 
     def listed(self, names):
-        """Exercises as a reader knows them: 3.4 `causal_mask`, 3.5 `padding_mask`."""
+        """Return exercises as one text, such as 3.4 `causal_mask`, 3.5 `padding_mask`."""
         told = (f"{self.exercises.get(name, '')} `{name}`".strip() for name in names)
         return ", ".join(told)
 
     def credited(self, show):
-        """A `show` that says in the caption which of your functions drew the figure."""
+        """Return a `show` whose caption says which of your functions drew the figure."""
 
         def show_with_credit(fig, alt, caption, touch=None):
             yours = [name for name in self.makers() if self.is_written(name)]
@@ -165,7 +165,7 @@ class HalfSolved:
         return show_with_credit
 
     def sum_up(self):
-        """Print which exercises have passed, and what is left."""
+        """Print how many exercises have passed and which are left."""
         left = [name for name in self.exercises if name not in self.passed]
         new = [name for name in left if not self.is_written(name)]
         failed = [name for name in left if name in self.failed and name not in new]
@@ -177,7 +177,7 @@ class HalfSolved:
 
 
 def frames(trace):
-    """The parts of a traceback, from the cell to where the error was raised."""
+    """Return a traceback's entries, from the cell to where the error was raised."""
     found = []
     while trace:
         found.append(trace)

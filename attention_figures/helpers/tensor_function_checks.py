@@ -1,10 +1,10 @@
-"""Asserts what holds for every function of tensors, with random inputs and a comparison for its tests."""
+"""Checks with random inputs what every function of tensors should satisfy, and compares tensors for tests."""
 
 import torch
 
 
 def mapped(change, thing):
-    """The same nest of dicts, lists and tuples, with each float tensor changed."""
+    """Return the same nest of dicts, lists and tuples with each float tensor changed."""
     if isinstance(thing, torch.Tensor):
         return change(thing) if thing.is_floating_point() else thing
     if isinstance(thing, dict):
@@ -15,26 +15,26 @@ def mapped(change, thing):
 
 
 def floats(thing):
-    """All float tensors in a nest of dicts, lists and tuples, in order."""
+    """Return all float tensors in a nest of dicts, lists and tuples, in order."""
     found = []
     mapped(lambda tensor: found.append(tensor) or tensor, thing)
     return found
 
 
 def near(found, wanted, tolerance=1e-7):
-    """Whether two tensors have one shape and nearly the same entries."""
+    """Return whether two tensors have the same shape and nearly the same entries."""
     alike = found.shape == wanted.shape
     return alike and torch.allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
 def normal(*shape, seed=0):
-    """Random numbers in float64."""
+    """Return normal random numbers in float64."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def check_conduct(name, answer, *inputs):
-    """Assert what holds for every function: inputs kept, the same again, dtype kept, right gradients for all inputs."""
+    """Assert that `answer` keeps inputs and dtype, repeats its results, and has right gradients for all inputs."""
     before = mapped(torch.clone, inputs)
     first, second = floats((answer(*inputs),)), floats((answer(*inputs),))
     kept = len(floats(inputs)) == len(floats(before))

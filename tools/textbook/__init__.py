@@ -1,5 +1,5 @@
-"""The rooms of the site: cells to HTML (`prose`, `cells`, `predictions`, `live`), units and home page, packages."""
+"""Turns units into the site's pages: cells, prose, predictions, live figures, unit and home pages."""
 
 
 class SiteFailed(Exception):
-    """The site cannot be made: one line with the remedy."""
+    """The site cannot be built; the message is one line with the remedy."""

@@ -1,4 +1,4 @@
-"""The cells of a notebook as parts of a page: prose, code, answers, tests, and what the examples displayed."""
+"""Turns the cells of a notebook into HTML: prose, code, answers, tests, and what the examples displayed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .prose import Page, code_block, folded, markdown, output
 
 EXERCISE = re.compile(r"<p>(<strong>Exercise [\d.]+ · <code>(\w+)</code></strong> · )([●○]+)")
 BEGIN, END = '<section class="exercise"', "</section>\n"
-#: What stands over code that JupyterLab folds, by its first line there.
+#: First line of a cell that JupyterLab folds -> the summary above its code.
 SUMMARIES = {
     IMPORTS: "What this unit imports",
     FIGURE: "The code of this figure",
@@ -25,9 +25,9 @@ SUMMARIES = {
     GIVEN: "Given, for what follows",
     DEMO: "The code of this measurement",
 }
-#: The class of folded code that nobody needs on paper: imports, and the drawing of figures.
+#: The class of folded code that is not printed: imports, and the drawing of figures.
 SCREEN_ONLY = "fold screen"
-#: Where JupyterLab shows a notebook to whoever has run `make lab`.
+#: The address at which `make lab` shows notebooks.
 LAB = "http://localhost:8888/lab/tree"
 
 
@@ -35,8 +35,8 @@ LAB = "http://localhost:8888/lab/tree"
 class Notebook:
     """A unit's two notebooks while they become a page.
 
-    executed: cell of the solutions by its id; only the outputs are ever taken from it.
-    figures: what a cell displayed, by its id, where there is a figure in it.
+    executed: cell of the solutions by its id; only its outputs are ever used.
+    figures: what a cell displayed, by its id, if it contains a figure.
     """
 
     release: NotebookNode
@@ -52,7 +52,7 @@ class Notebook:
         self.revealed = revealed_in(self.executed.values())
 
     def html(self) -> str:
-        """All cells. An exercise is a section: from its first line to its answer, or to its test if that comes next."""
+        """Return all cells as HTML. An exercise is a section that ends with its answer or the test after it."""
         parts, is_open, is_answered = [], False, False
         for cell in self.release.cells:
             marks = cell.metadata.get("nbgrader", {})
@@ -65,15 +65,15 @@ class Notebook:
         return "".join([*parts, END] if is_open else parts)
 
     def cell(self, cell: NotebookNode) -> str:
-        """One cell of the release."""
+        """Return one cell of the release as HTML."""
         page, executed = self.page, self.executed.get(cell.id)
         page.cell = cell.id
         if cell.id == SUM_UP_CELL:  # a page runs no tests
             return ""
-        if cell.get("attachments") and executed is not None:  # the picture that opens a unit, as it was drawn
+        if cell.get("attachments") and executed is not None:  # the picture that opens a unit
             return self.displayed(cell, executed.outputs)
         if cell.cell_type == "markdown":
-            prose = cell.source.replace("### **Exercise ", "**Exercise ")  # its section has a line of its own
+            prose = cell.source.replace("### **Exercise ", "**Exercise ")  # the section has its own line
             return EXERCISE.sub(announced, markdown(prose, page))
         if cell.id in self.asked:
             return question(self.asked[cell.id], self.revealed)
@@ -102,7 +102,7 @@ class Notebook:
 
 
 def answer(cell: NotebookNode, unit: str) -> str:
-    """An answer cell, with the way to where it can be answered; JupyterLab knows of no link into a notebook."""
+    """Return an answer cell with a link to its unit in JupyterLab, which has no links into a notebook."""
     return (
         '<div class="answer">\n<div class="head"><p class="label">Your answer goes here</p>\n'
         f'<p class="lab"><a href="{lab(unit)}" target="_blank" rel="noopener">Open the unit in JupyterLab</a> '
@@ -112,17 +112,17 @@ def answer(cell: NotebookNode, unit: str) -> str:
 
 
 def lab(unit: str) -> str:
-    """Where JupyterLab shows the notebook of a unit."""
+    """Return the address at which JupyterLab shows the notebook of a unit."""
     return f"{LAB}/{unit}/{unit}.ipynb"
 
 
 def rest_of_code(cell: NotebookNode) -> str:
-    """The code below the line that stands for the whole while JupyterLab folds it."""
+    """Return a folded cell's code without its first line, which only stands in for the code."""
     return code_block(cell.source.partition("\n")[2].lstrip("\n"))
 
 
 def announced(found: re.Match[str]) -> str:
-    """The first line of an exercise opens its section, which has a name to link to, and gets words for its stars."""
+    """Open an exercise's section at its first line, with an anchor, and describe its stars in words."""
     words, name, stars = found.groups()
     level = f'<span role="img" aria-label="level {stars.count("●")} of {len(stars)}">{stars}</span>'
     return (

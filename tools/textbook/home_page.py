@@ -1,4 +1,4 @@
-"""The home page: a figure with the question that it answers, two short stories, and the map of the course."""
+"""Collects the figures of the home page, which also has two short stories and the map of the course."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ STORIES = {"phase": ("08_induction_heads", "training-figure"), "translator": ("0
 
 @dataclass(frozen=True)
 class Front:
-    """What the home page takes out of the units. figures: `opening`, and one for each story. live: names."""
+    """The parts of the units on the home page. figures: `opening`, and one for each story. live: names."""
 
     figures: dict[str, str]
     live: list[str]
 
 
 def front_of(units: Sequence[Unit]) -> Front:
-    """Find the figures. Raises SiteFailed for one that is not there."""
+    """Find the figures. Raises SiteFailed if one is missing."""
     by_name = {unit.name: unit for unit in units}
 
     def figure(unit: str, cell: str) -> str:
@@ -33,5 +33,5 @@ def front_of(units: Sequence[Unit]) -> Front:
         return by_name[unit].figures[cell]
 
     figures = {name: figure(*place) for name, place in {"opening": OPENING, **STORIES}.items()}
-    figures["opening"] = figures["opening"].replace(' loading="lazy"', "")  # it is seen at once
+    figures["opening"] = figures["opening"].replace(' loading="lazy"', "")  # it is in view at once
     return Front(figures, names_in("".join(figures.values())))

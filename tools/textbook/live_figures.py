@@ -1,7 +1,7 @@
-"""Live figures on the site: their data and still picture stay in the page, their scripts come from files.
+"""Moves the scripts of live figures into the site's files; their data and still picture stay in the page.
 
-A notebook carries the scripts of a live figure in the figure's own output, since it has no other place for them. A page
-of the site allows no script but those in files beside it, and loads each once.
+A notebook holds a live figure's scripts in the figure's own output, because it has no other place for them. A page of
+the site allows only scripts from files of the site, and loads each once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STYLE = re.compile(r"<style\b[^>]*>.*?</style\s*>\s*", re.DOTALL | re.IGNORECASE
 
 
 def names_in(html: str) -> list[str]:
-    """The names of the live figures in some HTML, each once. Raises SiteFailed for a figure without one."""
+    """Return the names of the live figures in some HTML, each once. Raises SiteFailed for a figure without one."""
     names = {}
     for figure in FIGURE.findall(html):
         found = NAME.search(figure)
@@ -32,7 +32,7 @@ def names_in(html: str) -> list[str]:
 
 
 def without_code(html: str) -> str:
-    """A live figure's HTML without its scripts and styles; its data, which is JSON, stays."""
+    """Return a live figure's HTML without scripts and styles; its data, which is JSON, stays."""
     return STYLE.sub("", SCRIPT.sub("", html))
 
 

@@ -1,4 +1,4 @@
-"""What the site takes from npm, as `tools/web/package-lock.json` says: KaTeX and MiniSearch; axe-core for its tests."""
+"""Installs KaTeX, MiniSearch and axe-core (for tests) as `tools/web/package-lock.json` says, and sets formulas."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from . import SiteFailed
 from .templates import WEB
 
 MODULES = WEB / "node_modules"
-#: Sets formulas: (TeX, whether it stands on a line of its own, cell) -> HTML.
+#: Sets formulas: (TeX, whether it has its own line, cell) -> HTML.
 Setter = Callable[[Sequence[tuple[str, bool, str]]], list[str]]
 
 
 def set_formulas(formulas: Sequence[tuple[str, bool, str]]) -> list[str]:
-    """KaTeX's HTML and MathML of each formula. Raises SiteFailed for one that KaTeX cannot set."""
+    """Return KaTeX's HTML and MathML of each formula. Raises SiteFailed for one that KaTeX cannot set."""
     questions = json.dumps([{"tex": tex, "display": display} for tex, display, _ in formulas])
     done = subprocess.run(
         ["node", WEB / "formulas.mjs"], input=questions, capture_output=True, text=True, encoding="utf-8"
@@ -34,7 +34,7 @@ def set_formulas(formulas: Sequence[tuple[str, bool, str]]) -> list[str]:
 
 
 def install_packages() -> None:
-    """Take the pinned packages from npm, unless they are there. Raises SiteFailed."""
+    """Install the pinned packages from npm, unless they are there. Raises SiteFailed."""
     lock, stamp = WEB / "package-lock.json", MODULES / ".installed-from.json"
     if stamp.is_file() and stamp.read_bytes() == lock.read_bytes():
         return
@@ -52,10 +52,10 @@ def install_packages() -> None:
 
 
 def copy_packages(target: Path) -> None:
-    """KaTeX's style and fonts, and the search."""
+    """Copy KaTeX's style and fonts, and the search, to the site."""
     (target / "katex" / "fonts").mkdir(parents=True)
     style = (MODULES / "katex" / "dist" / "katex.min.css").read_text(encoding="utf-8")
-    style = re.sub(r',url\([^)]+\.(woff|ttf)\) format\("[a-z]+"\)', "", style)  # every browser of today reads woff2
+    style = re.sub(r',url\([^)]+\.(woff|ttf)\) format\("[a-z]+"\)', "", style)  # every current browser reads woff2
     (target / "katex" / "katex.css").write_text(style, encoding="utf-8")
     for font in (MODULES / "katex" / "dist" / "fonts").glob("*.woff2"):
         shutil.copyfile(font, target / "katex" / "fonts" / font.name)

@@ -1,4 +1,4 @@
-"""Predictions on the site: a question to click at, and what was measured, folded until one has answered."""
+"""Shows predictions on the site: a question with buttons, and the measurement, folded until the reader answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autograder.reading.predictions import Asked
 from . import SiteFailed
 from .templates import filled
 
-#: A line of `reveal`. What it says of the guess before it is the author's: a reader of the site has made none.
+#: Matches a line of `reveal`. The guess in it is the author's, because a reader of the site has made none.
 REVEALED = re.compile(
     r"^(?P<number>\d+\.\d+): measured (?P<measured>.*?)"
     r"(?:, (?:as you predicted|not as you predicted|and you predicted [\d.e+-]*\d))?(?P<how> \(.*\))?\.$",
@@ -23,14 +23,14 @@ REVEALED = re.compile(
 
 @dataclass(frozen=True)
 class Revealed:
-    """What was measured, as the notebook words it (`b, “half”` or `0.25`), and the cell that measures it."""
+    """A measured result in the notebook's words (`b, “half”` or `0.25`), and the cell that measures it."""
 
     measured: str
     cell: str
 
 
 def revealed_in(cells: Iterable[NotebookNode]) -> dict[str, Revealed]:
-    """Number of a prediction -> what the executed cells say was measured."""
+    """Return number of a prediction -> its measured result in the executed cells."""
     printed = (
         (cell.id, output["text"])
         for cell in cells
@@ -44,7 +44,7 @@ def revealed_in(cells: Iterable[NotebookNode]) -> dict[str, Revealed]:
 
 
 def question(asked: Asked, revealed: Mapping[str, Revealed]) -> str:
-    """The question with what there is to choose, and what was measured. Raises SiteFailed."""
+    """Return the question with its options and the measured result. Raises SiteFailed."""
     if asked.number not in revealed:
         raise SiteFailed(f"no cell says what was measured of prediction {asked.number}")
     found = revealed[asked.number]
@@ -56,17 +56,17 @@ def question(asked: Asked, revealed: Mapping[str, Revealed]) -> str:
 
 
 def evidence(cell: str, shown: str, numbers: list[str]) -> str:
-    """What a measuring cell displayed, folded until its predictions are made."""
+    """Return a measuring cell's output, folded until its predictions are made."""
     return filled("evidence.html", place=place(cell), numbers=numbers, shown=shown)
 
 
 def numbers_in(outputs: Iterable[NotebookNode]) -> list[str]:
-    """The predictions of which these outputs say what was measured."""
+    """Return the numbers of the predictions whose results these outputs contain."""
     return [line["number"] for output in outputs for line in REVEALED.finditer(output.get("text", ""))]
 
 
 def without_guesses(output: NotebookNode) -> NotebookNode:
-    """An output without what it says of the author's guesses."""
+    """Return an output without its words about the author's guesses."""
     if output["output_type"] != "stream":
         return output
     told = REVEALED.sub(

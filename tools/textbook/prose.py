@@ -21,9 +21,9 @@ from .live_figures import names_in, without_code
 
 PICTURE = re.compile(r'<img (?P<before>[^>]*)src="data:image/png;base64,(?P<data>[^"]+)"(?P<after>[^>]*)>')
 PLAIN_CODE = HtmlFormatter(nowrap=True)
-#: Stands for a formula until all are set.
+#: Placeholder for a formula until all are set.
 MARK = re.compile(r"⟦formula (\d+)⟧")
-#: Commands of TeX that a plain text has a sign for; Greek letters are beside these.
+#: TeX commands -> plain text; `sign` adds the Greek letters.
 SIGNS = {
     **{"approx": "≈", "cdot": "·", "dots": "…", "downarrow": "↓", "ell": "ℓ", "ge": "≥", "infty": "∞", "le": "≤"},
     **{"ne": "≠", "partial": "∂", "sqrt": "√", "sum": "Σ", "times": "×", "to": "→", "top": "⊤", "uparrow": "↑"},
@@ -40,11 +40,11 @@ class Heading:
 
 @dataclass
 class Page:
-    """What the rendering of one notebook collects beside its HTML.
+    """Collects what rendering one notebook yields besides its HTML.
 
     name: the unit.
-    links: a link's target as the notebook has it -> as the site has it; raises for one that leads nowhere.
-    formulas: (TeX, whether it stands on a line of its own, cell); a `MARK` stands for each in the HTML.
+    links: a link's target in the notebook -> its target on the site; raises for one that leads nowhere.
+    formulas: (TeX, whether it has its own line, cell); the HTML has a `MARK` for each.
     pictures: file name -> WebP.
     live: the names of the live figures, each once.
     """
@@ -63,13 +63,13 @@ class Page:
 
 
 def fill_in(text: str, rendered: list[str]) -> str:
-    """Put the rendered formulas where `Page.formula` left its marks. A stop stays on the line of its formula."""
+    """Replace the marks of `Page.formula` by the rendered formulas. A full stop stays on its formula's line."""
     text = re.sub(f"({MARK.pattern}[.,;:!?)]+)", r'<span class="whole">\1</span>', text)
     return MARK.sub(lambda found: rendered[int(found[1])], text)
 
 
 class Renderer(IPythonRenderer):
-    """nbconvert's own, with anchors that can be read, links into the site, and formulas set aside."""
+    """nbconvert's renderer with readable anchors, links into the site, and a mark for each formula."""
 
     def __init__(self, page: Page) -> None:
         super().__init__(escape=False)
@@ -93,7 +93,7 @@ class Renderer(IPythonRenderer):
         return super().link(text, self.page.links(url, self.page.cell), title)
 
     def block_html(self, html: str) -> str:
-        """A `<summary>` is HTML to Markdown; its formulas are formulas all the same."""
+        """Find formulas in HTML blocks too, because Markdown treats a `<summary>` as HTML."""
         text = re.sub(r"(?<!\\)\$([^$\n]+)\$", lambda found: self.page.formula(found[1], False), html)
         return super().block_html(text)
 
@@ -108,9 +108,9 @@ class Renderer(IPythonRenderer):
 
 
 def markdown(source: str, page: Page) -> str:
-    """A Markdown cell."""
+    """Return a Markdown cell as HTML."""
     text = MarkdownWithMath(renderer=Renderer(page))(source)
-    text = re.sub(r"<th([^>]*)>\s*</th>", r"<td\1></td>", text)  # the corner of a table is no heading
+    text = re.sub(r"<th([^>]*)>\s*</th>", r"<td\1></td>", text)  # an empty corner of a table is not a heading
     text = text.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
     return text
 
@@ -124,7 +124,7 @@ def folded(summary: str, content: str, kind: str = "fold") -> str:
 
 
 def output(item: dict, page: Page) -> str:
-    """One output of a code cell: what it printed, or a figure, whose picture goes into a file of its own."""
+    """Return one output of a code cell as HTML: printed text, or a figure, whose picture becomes a file."""
     if item["output_type"] == "stream":
         text = html.escape(item["text"].rstrip("\n"), quote=False)
         return f'<pre class="output"><span class="unseen">Output: </span>{text}</pre>\n' if text else ""
@@ -138,9 +138,9 @@ def output(item: dict, page: Page) -> str:
 
 
 def picture(found: re.Match[str], page: Page) -> str:
-    """The `<img>` of a figure, with a file for its data and with its size, so that the page does not jump.
+    """Return a figure's `<img>` with its data in a file, and with its size so that the page does not jump.
 
-    The file is WebP without loss: the same picture in half the bytes.
+    The file is lossless WebP, which takes half the bytes.
     """
     image = Image.open(io.BytesIO(base64.b64decode(found["data"])))
     content = io.BytesIO()
@@ -156,7 +156,7 @@ def picture(found: re.Match[str], page: Page) -> str:
 
 
 def words(text: str, page: Page) -> str:
-    """The text of some HTML, for the search: no tags, no code, and only formulas that can be read without being set."""
+    """Return the text of some HTML for the search, without tags, code and formulas that plain text cannot show."""
 
     def formula(found: re.Match[str]) -> str:
         return plain_formula(page.formulas[int(found[1])][0])
@@ -167,23 +167,23 @@ def words(text: str, page: Page) -> str:
 
 
 def plain_formula(tex: str) -> str:
-    """A short formula as plain text, `√d_k` for TeX's `\\sqrt{d_k}`; … for one that cannot be read so."""
+    """Return a short formula as plain text, `√d_k` for TeX's `\\sqrt{d_k}`; … if that is not possible."""
     text = re.sub(r"\\(text|operatorname|mathrm)\{([^{}]*)\}", r"\2", tex)
     text = re.sub(r"\\[td]?frac *(\{[^{}]*\}|\w) *(\{[^{}]*\}|\w)", r"\1/\2", text)
     text = re.sub(r"\\[ ,;!]", " ", re.sub(r"\\([a-zA-Z]+)", sign, text))
-    for _ in range(2):  # what stands in braces may hold braces
+    for _ in range(2):  # braces may contain braces
         text = re.sub(r"\{([^{}]*)\}", group, text)
     text = re.sub(r"\s+", " ", text).replace("√ ", "√").strip()
     return text if len(text) <= 40 and not re.search(r"[\\{}&]", text) else "…"
 
 
 def group(braces: re.Match[str]) -> str:
-    """What stands in braces, in parentheses if it would else fall apart."""
+    """Return what is in braces, in parentheses if they keep it together."""
     return braces[1] if re.fullmatch(r"\w*|.|\(.*\)", braces[1]) else f"({braces[1]})"
 
 
 def sign(command: re.Match[str]) -> str:
-    """The sign for a command of TeX, or the command as it is."""
+    """Return the character for a command of TeX, or the command unchanged."""
     name = command[1]
     kind = "SMALL" if name.islower() else "CAPITAL"
     try:

@@ -1,4 +1,4 @@
-"""The templates of the pages and of their parts, in `tools/web/`."""
+"""Fills the templates of the pages and of their parts, in `tools/web/`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ENVIRONMENT.globals["mark"] = Markup(appearance.mark())
 
 
 def filled(template: str, **values: object) -> str:
-    """A template of `tools/web/` with its values; what is no HTML already is escaped."""
+    """Fill a template of `tools/web/`; values that are not HTML yet are escaped."""
     return ENVIRONMENT.get_template(template).render(**values)
 
 
 def style() -> str:
-    """The site's CSS: the course's colours and fonts, on paper those for light, then the rules."""
+    """Return the site's CSS: the course's colours and fonts (on paper the light ones), then the rules."""
     on_paper = "".join(f"--{name}:{light};" for name, (light, _) in appearance.colours().items())
     rules = (WEB / "style.css").read_text(encoding="utf-8")
     return f"{appearance.css()}@media print{{:root{{{on_paper}}}}}\n{rules}"

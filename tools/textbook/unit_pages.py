@@ -1,4 +1,4 @@
-"""A unit as the site has it: what the map of the course says about it, its page, and its sections for the search."""
+"""Reads a unit for the site: its entry in the map of the course, its page, and its sections for the search."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass
 class Unit:
-    """What the map of the course says about a unit.
+    """A unit's entry in the map of the course, and its page.
 
     exercises: the functions as (number, name, stars, minutes), in the order of the notebook.
-    figures: what a cell displayed, by its id, where there is a figure in it.
+    figures: what a cell displayed, by its id, if it contains a figure.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Unit:
 
     @property
     def lab(self) -> str:
-        """Where JupyterLab shows its notebook."""
+        """Return the address at which JupyterLab shows its notebook."""
         return lab(self.name)
 
 
@@ -68,7 +68,7 @@ def read_unit(name: str, root: Path = ROOT) -> Unit:
 
 
 def link_of(name: str) -> Callable[[str, str], str]:
-    """Links between notebooks become links between pages; any other must be a whole address."""
+    """Return a function that turns links between notebooks into links between pages; others must be full addresses."""
 
     def link(target: str, cell: str) -> str:
         path, hash_, anchor = target.partition("#")
@@ -83,7 +83,7 @@ def link_of(name: str) -> Callable[[str, str], str]:
 
 
 def sections(unit: Unit) -> list[dict[str, str]]:
-    """The unit cut at its headings, for the search."""
+    """Split the unit at its headings, for the search."""
     parts = re.split(r'(?=<h[1-6] id=")', unit.content)[1:]
     found = []
     for heading, part in zip(unit.page.headings, parts, strict=True):
@@ -101,7 +101,7 @@ def sections(unit: Unit) -> list[dict[str, str]]:
 
 
 def announcements(unit: Unit) -> list[dict[str, str]]:
-    """The exercises by themselves, for the search: whoever looks for a function's name wants to stand before it."""
+    """Return the exercises as separate entries, so that a search for a function's name leads to its exercise."""
     found = []
     for number, name, _, _ in unit.exercises:
         text = re.split(r'<details|<div class="answer"', unit.content.partition(f'id="line-{name}">')[2])[0]

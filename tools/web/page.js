@@ -1,4 +1,4 @@
-// What all pages do: boxes that scroll, contents that say where one is, and paper.
+// Runs on all pages: boxes that scroll, contents that mark the current section, and printing.
 "use strict";
 
 // Code and tables that are wider than the window can be scrolled with the keyboard too.
@@ -46,14 +46,14 @@ if (contents) {
   addEventListener("resize", soon);
   document.addEventListener("toggle", soon, true);
   addEventListener("load", soon);
-  // Where the contents lie over the text, following one of them folds them.
+  // Where the contents cover the text, following a link folds them.
   contents.addEventListener("click", (event) => {
     const narrow = !matchMedia("(min-width: 62.01rem)").matches;
     if (narrow && event.target.closest("a")) contents.querySelector("details").open = false;
   });
 }
 
-// A link may lead into something folded.
+// A link may lead to something folded.
 const unfold = () => {
   const place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   for (let part = place; part; part = part.parentElement) if (part.localName === "details") part.open = true;
@@ -62,7 +62,7 @@ const unfold = () => {
 addEventListener("hashchange", unfold);
 if (location.hash) unfold();
 
-// On paper nothing can be unfolded, so all is; what had been folded is folded again behind it.
+// Paper cannot be unfolded, so unfold everything for printing, and fold it again afterwards.
 let opened = [];
 addEventListener("beforeprint", () => {
   document.documentElement.dataset.printing = "";
@@ -72,5 +72,5 @@ addEventListener("beforeprint", () => {
 });
 addEventListener("afterprint", () => {
   for (const part of opened) part.open = false;
-  setTimeout(() => delete document.documentElement.dataset.printing); // the toggles are told of first
+  setTimeout(() => delete document.documentElement.dataset.printing); // after the toggle events
 });

@@ -1,5 +1,5 @@
-// Predictions: one answers by a click, and then sees what was measured beside it. Whoever looks first can no longer
-// predict. Nothing is kept: a page that is loaded anew knows of no prediction.
+// Predictions: after a click on an answer, the reader sees it next to the measurement. A reader who looks first can no
+// longer predict. Nothing is stored: a reloaded page knows no prediction.
 "use strict";
 
 const make = (name, values, ...children) => {
@@ -34,7 +34,7 @@ for (const box of document.querySelectorAll(".prediction")) {
     });
     state.options.append(form);
   }
-  // The folded part is not looked into by accident: find-in-page and this file open it, and both mean it.
+  // Only the reader, find-in-page and this file open the folded part, so opening it is never an accident.
   state.details.addEventListener("toggle", () => state.details.open && close(state));
 }
 
@@ -73,7 +73,7 @@ function predict(state, guess, button) {
   if (part && measuredIn(part).every((other) => other.closed)) part.open = true;
 }
 
-// What was measured has been seen: from here on it is too late to predict.
+// Once the measurement has been seen, it is too late to predict.
 function close(state) {
   if (state.closed || printing()) return;
   state.closed = true;
@@ -90,7 +90,7 @@ function inWords(state) {
 function lock(state) {
   state.box.classList.add("closed");
   for (const control of state.options.querySelectorAll("button, input")) {
-    // A button that has the focus keeps it; it only does nothing any more.
+    // A focused button keeps the focus, but no longer does anything.
     if (control.localName === "button") control.setAttribute("aria-disabled", "true");
     else control.readOnly = true;
     if (control.value === state.truth) control.classList.add("true");

@@ -1,4 +1,4 @@
-// The search of the course: everything is in this folder, nothing is asked of anyone.
+// Searches the course with files of this folder only; it sends no request.
 const question = new URLSearchParams(location.search).get("q")?.trim() ?? "";
 const MOST = 30;
 const say = (text) => (document.getElementById("found").textContent = text);
@@ -12,7 +12,7 @@ const excerpt = (text, terms) => {
   return (from ? "… " : "") + (from + 200 < text.length ? `${part.slice(0, part.lastIndexOf(" "))} …` : part);
 };
 
-// The text cut at what was found in it, which is marked.
+// The text, split and marked at what was found.
 const marked = (text, terms) => {
   const plain = terms.map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   const parts = text.split(new RegExp(`(${plain.join("|")})`, "gi"));
