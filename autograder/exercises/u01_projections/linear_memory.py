@@ -149,7 +149,7 @@ def by_features(keys, values):
 
 MISTAKES = (
     ("plain-sum", lambda keys, values: keys.T @ values,
-     "You take the plain sum of section 2. Keys that are not at right angles bring each other's values into the "
+     "You take the plain sum over all pairs. Keys that are not at right angles bring each other's values into the "
      "answer."),
     ("average", lambda keys, values: keys.T @ values / len(keys),
      "You take the plain sum, divided by the number of pairs. The values of other keys still come into the answer."),
