@@ -1,4 +1,4 @@
-"""Unit 10: references against a second route, and a learner's block beside one of PyTorch's own modules."""
+"""Unit 10: references against a second route."""
 
 from __future__ import annotations
 

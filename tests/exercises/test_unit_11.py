@@ -1,4 +1,4 @@
-"""Unit 11: references against a second route, and the steps of a cache against the whole model."""
+"""Unit 11: references against a second route."""
 
 from __future__ import annotations
 
