@@ -70,7 +70,7 @@ def odd_metadata(document: Document) -> None:
 
 
 def deep(path: Path, content: bytes) -> None:
-    path.write_bytes(content[:-1] + b', "deep": ' + b"[" * 10**6 + b"]" * 10**6 + b"}")
+    path.write_bytes(content[:-1] + b', "deep": ' + b"[" * 10**5 + b"]" * 10**5 + b"}")
 
 
 def huge_number(path: Path, content: bytes) -> None:
@@ -104,7 +104,7 @@ ATTACKS = (
     ),
     Attack("a kernel of its own", "names a kernel that runs a command, and our own marks", edit=kernel),
     Attack("odd metadata", "puts lists and numbers where metadata should be", edit=odd_metadata),
-    Attack("deep JSON", "nests a million lists", solved=False, place=deep, says="nested too deeply"),
+    Attack("deep JSON", "nests a hundred thousand lists", solved=False, place=deep, says="nested too deeply"),
     Attack("a huge number", "names a format of a million digits", solved=False, place=huge_number),
     Attack("two lists of cells", "has two lists of cells, one of them empty", place=twins, solved=False),
     Attack("letters that look alike", "defines a function of full-width letters below all tests", edit=unicode_names),
