@@ -50,6 +50,16 @@ PARTS = {
     ),
 }
 
+#: A rule for late work, of which the penalty is to be filled in: "late_policy.Rule" where it lies in late_policy.py.
+RULE = """\
+from nbgrader.plugins import LateSubmissionPlugin
+
+
+class Rule(LateSubmissionPlugin):
+    def late_submission_penalty(self, student_id, score, total_seconds_late):
+        return {}
+"""
+
 
 @dataclasses.dataclass
 class Asked:

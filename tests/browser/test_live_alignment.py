@@ -1,4 +1,4 @@
-"""The translator's alignment: what the figure shows is what it was given, by mouse, by touch and by keyboard."""
+"""The translator's alignment: what the figure shows is what it was given, by mouse and by keyboard."""
 
 from __future__ import annotations
 
@@ -100,11 +100,3 @@ def test_it_is_written_word_by_word(page: Page, tmp_path: Path):
     page.keyboard.press("ArrowLeft")
     expect(writes, 0, 2)
     assert "mogura asks" in writes.told
-
-
-def test_a_finger_hides_a_word(phone: Page, tmp_path: Path):
-    both = Figure.opened(phone, tmp_path, "alignment", DATA)
-    both.place.get_by_role("button", name="mole", exact=True).tap()
-    expect(both, 0, 3, hidden=1)
-    written(both, 0).tap()
-    expect(both, 0, 0, hidden=1)

@@ -1,4 +1,4 @@
-"""Heads of a trained model: what the figure shows is what PyTorch computes, by mouse, by touch and by keyboard."""
+"""Heads of a trained model: what the figure shows is what PyTorch computes, by mouse and by keyboard."""
 
 from __future__ import annotations
 
@@ -163,12 +163,3 @@ def test_of_many_heads_one_at_a_time_is_out(page: Page, tmp_path: Path):
     tokens = heads.place.locator(".token")
     shaded = tokens.evaluate_all("tokens => tokens.map((token) => token.style.background !== '')")
     assert shaded == [share > 0 for share in heads.numbers["looks"][2] + [0]]
-
-
-def test_a_finger_takes_a_head_out_and_chooses(phone: Page, tmp_path: Path):
-    data = made(TWO, (0, 20, 40), together=True)
-    training = Figure.opened(phone, tmp_path, "circuits", data)
-    training.place.get_by_text("take it out").first.tap()
-    token(training, 1).tap()
-    assert training.numbers["chosen"] == 1
-    expect(training, TWO, 40, (0,))

@@ -53,8 +53,3 @@ def test_positions_before_the_first_cannot_be_had(dials: Figure):
         dials.place.get_by_role("button", name="both 1 back").press("Enter")
     assert dials.place.get_by_role("button", name="both 1 back").is_disabled()
     assert dials.numbers["distance"] == 2
-
-
-def test_the_keyboard_moves_a_slider(dials: Figure):
-    dials.place.get_by_role("slider", name="the query's position").press("ArrowRight")
-    assert dials.numbers["score"] == pytest.approx(score(8, 5))

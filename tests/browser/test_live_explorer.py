@@ -1,4 +1,4 @@
-"""The attention explorer: what it computes is what NumPy does, by mouse, by touch and by keyboard."""
+"""The attention explorer: what it computes is what NumPy does, by mouse and by keyboard."""
 
 from __future__ import annotations
 
@@ -78,14 +78,6 @@ def test_a_number_is_dragged_with_the_mouse(explorer: Figure):
     changed = V.copy()
     changed[1, 1] += 1
     assert np.allclose(explorer.numbers["outputs"], weights(Q @ K.T / np.sqrt(2)) @ changed)
-
-
-def test_a_finger_chooses_a_query(phone: Page, tmp_path: Path):
-    explorer = Figure.opened(phone, tmp_path, "explorer", DATA)
-    explorer.place.get_by_role("button", name="hole", exact=True).tap()
-    assert explorer.numbers["chosen"] == 4
-    explorer.place.get_by_text("causal mask").tap()
-    assert explorer.numbers["weights"][0] == [1, 0, 0, 0, 0]
 
 
 def test_numbers_glide_and_end_at_the_right_one(page: Page, tmp_path: Path):

@@ -82,21 +82,6 @@ def test_the_keyboard_and_the_mouse_choose_a_head(heads: Figure):
     assert heads.numbers["chosen"] != 5
 
 
-def test_a_finger_points_at_a_head(phone: Page, tmp_path: Path):
-    heads = Figure.opened(phone, tmp_path, "heads", DATA)
-    heads.place.locator("svg.wiring").tap(position={"x": 5, "y": 10})
-    assert heads.numbers["chosen"] == 0
-    heads.place.get_by_role("radio", name="latent", exact=True).tap()
-    assert heads.numbers["kind"] == "latent" and heads.numbers["sharers"] == []
-
-
-def test_keys_and_values_glide_together(page: Page, tmp_path: Path):
-    heads = Figure.opened(page, tmp_path, "heads", DATA, reduced=False)
-    heads.choose("MQA: shared by all")
-    ends = "[...document.querySelectorAll('.wiring line')].map((each) => each.getAttribute('x2'))"
-    page.wait_for_function(f"() => new Set({ends}).size === 1")
-
-
 @pytest.mark.parametrize(("yours", "words"), [(2_147_483_648, "the same"), (1_073_741_824, "another number")])
 def test_what_the_readers_function_counts_is_compared(page: Page, tmp_path: Path, yours: int, words: str):
     models = {"Llama 2 7B": {**MODELS["Llama 2 7B"], "yours": yours}}

@@ -157,11 +157,3 @@ def test_the_keyboard_goes_from_cell_to_cell(figure: Figure):
     expected[0, 2] = False
     agrees(figure, expected)
     assert figure.place.locator(".cells button[tabindex='0']").count() == 1
-
-
-def test_a_finger_closes_a_cell(phone: Page, tmp_path: Path):
-    figure = Figure.opened(phone, tmp_path, "mask", DATA)
-    cell(figure, 0, 4).tap()
-    expected = ALL.copy()
-    expected[0, 4] = False
-    agrees(figure, expected)

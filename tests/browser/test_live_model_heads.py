@@ -1,4 +1,4 @@
-"""The heads of a real model: the numbers shown are those that NumPy reads from the record, by mouse, finger and keys."""
+"""The heads of a real model: the numbers shown are those that NumPy reads from the record, by mouse and by keyboard."""
 
 from __future__ import annotations
 
@@ -132,12 +132,3 @@ def test_a_longer_text_does_not_leave_the_token_behind(figure: Figure):
 def test_the_whole_pattern_chooses_a_token(figure: Figure):
     figure.place.locator("svg.whole rect").first.hover()
     assert figure.numbers["token"] == 0 and "can read nothing but itself" in figure.place.inner_text()
-
-
-def test_a_finger_chooses_heads_and_tokens(phone: Page, tmp_path: Path):
-    figure = Figure.opened(phone, tmp_path, "model_heads", RECORD)
-    cell(figure, 7, 1).tap()
-    assert figure.numbers["chosen"] == [7, 1]
-    token(figure, 3).tap()
-    assert figure.numbers["token"] == 3
-    assert figure.page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -43,8 +43,3 @@ def test_a_layer_that_sees_all_and_a_first_token_that_stays(window: Figure):
     window.switch("keep the first token")
     assert window.numbers["heard"] == heard([4, 4, 4], sink=True) and window.numbers["held"] == 3 * 5
     assert "hears from 15 positions back" in window.told
-
-
-def test_the_keyboard_moves_the_window(window: Figure):
-    window.place.get_by_role("slider", name="window").press("ArrowRight")
-    assert window.numbers["window"] == 5 and window.numbers["reach"] == 12

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -274,20 +273,6 @@ def test_paper_has_what_is_folded_and_no_buttons_to_go_elsewhere(reader: Page, s
     reader.wait_for_timeout(100)
     reader.emulate_media(media="screen")
     assert reader.locator("main details[open]").count() == reader.locator(".prediction.closed").count() == 0
-
-
-@pytest.mark.parametrize(("name", "most"), [("index.html", 450_000), *((name, 3_000_000) for name in PAGES[2:])])
-def test_a_page_loads_no_more_than_it_may(reader: Page, site: Path, name: str, most: int):
-    asked = set()
-    reader.on("requestfinished", lambda request: asked.add(request.url.partition("#")[0]))
-    reader.goto(f"{site.as_uri()}/{name}")
-    reader.evaluate("document.querySelectorAll('details').forEach((part) => (part.open = true))")
-    reader.evaluate("""() => Promise.all([document.fonts.ready, ...[...document.images].map((image) => {
-        image.loading = 'eager';
-        return image.decode();
-    })])""")
-    files = {Path(unquote(urlsplit(url).path)) for url in asked if url.startswith("file:")}
-    assert len(files) > 3 and sum(file.stat().st_size for file in files) < most
 
 
 def test_the_link_of_an_exercise_opens_its_notebook_in_jupyterlab(reader: Page, site: Path, tmp_path: Path):

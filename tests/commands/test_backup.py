@@ -10,21 +10,13 @@ import pytest
 
 from autograder.cli import main
 from autograder.running.sandbox import preflight
-from term import ROOT, RUBBISH, UNITS, Term
+from term import ROOT, RUBBISH, RULE, UNITS, Term
 
 UNIT = UNITS[0]
 pytestmark = [
     pytest.mark.skipif(preflight() is not None, reason=str(preflight())),
     pytest.mark.usefixtures("one_sandbox"),
 ]
-LATE = """\
-from nbgrader.plugins import LateSubmissionPlugin
-
-
-class Rule(LateSubmissionPlugin):
-    def late_submission_penalty(self, student_id, score, total_seconds_late):
-        return 0.25
-"""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +24,7 @@ def graded(tmp_path_factory):
     """A class of two, with other points, a rule for late work, a late notebook and a mark by hand."""
     root = tmp_path_factory.mktemp("course")
     term = Term(root, 2, 1)
-    (root / "late_policy.py").write_text(LATE)
+    (root / "late_policy.py").write_text(RULE.format(0.25))
     (root / "nbgrader_config_local.py").write_text('c.AssignLatePenalties.plugin_class = "late_policy.Rule"\n')
     term.worth(UNIT, "embed", 3)
     term.do("release", UNIT)

@@ -15,18 +15,10 @@ from autograder.running.sandbox import preflight
 from lanes import nightly
 from own_course import BANDED, BANDED_TEST, answer, code_by_hand, task, test_cell, words
 from places import agree, exported, table
-from term import BLANK, PARTLY, RIGHT, RUBBISH, UNITS, Term, cell_of
+from term import BLANK, PARTLY, RIGHT, RUBBISH, RULE, UNITS, Term, cell_of
 
 ONE, TWO, THREE = UNITS
 QUIZ = "quiz"
-RULE = """\
-from nbgrader.plugins import LateSubmissionPlugin
-
-
-class Rule(LateSubmissionPlugin):
-    def late_submission_penalty(self, student_id, score, total_seconds_late):
-        return {}
-"""
 pytestmark = [
     pytest.mark.skipif(preflight() is not None, reason=str(preflight())),
     pytest.mark.usefixtures("one_sandbox"),

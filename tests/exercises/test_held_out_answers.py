@@ -84,6 +84,36 @@ def test_nine_in_ten_wrong_answers_of_a_unit_are_named(unit):
     assert len(unnamed) <= (1 - SHARE_NAMED) * count, f"{len(unnamed)} of {count}: {', '.join(unnamed)}; {REMEDY}"
 
 
+#: Answers as students give them -> the slug that is theirs under every draw.
+NAMED = {
+    "dot_product_moments__wrong_simulated": "not-repeatable",
+    "dot_product_moments__wrong_simulated_with_seed": "measured-on-draws",
+    "score_statistics__wrong_seed_of_its_own": "generator-unused",
+    "score_statistics__wrong_fresh_generator": "not-repeatable",
+    "score_statistics__wrong_global_seed": "generator-unused",
+    "attention_backward__wrong_root_forgotten": "div-left-out-sqrt-d-k-d-scores",
+    "attention_backward__wrong_values_by_key_softmax": "axis-softmax-along-axis-2-1",
+    "attention_backward__wrong_values_not_turned": "transposition-left-out-weights",
+    "attention_backward__wrong_differences": "imprecise",
+    "copying_score__wrong_always_zero": "constant",
+    "copying_score__wrong_always_one": "constant",
+    "ablate_head__wrong_rescaled_without_guard": "rest-scaled",
+    "in_context_learning_score__wrong_ranges": "from-late-minus-before-early",
+    "build_induction_circuit__wrong_large_random": "no-circuit",
+    "build_induction_circuit__wrong_zeros": "no-circuit",
+    "build_induction_circuit__wrong_half_context": "first-layer-at-some-positions",
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "answer", "slug"), [(key.partition("__")[0], key, NAMED[key]) for key in NAMED])
+def test_answers_as_students_give_them_are_named_for_what_they_do(name, answer, slug):
+    wrong = {function.__name__: function for function in answers_of(name, "wrong")}[answer]
+    for seed in range(6):
+        verdict = judge_function(wrong, name, seed)
+        assert verdict.mistake == slug, f"seed {seed}: {verdict.message}"
+
+
 # Unseen answers ------------------------------------------------------------------------------------------------------
 
 

@@ -211,9 +211,6 @@ def test_the_order_of_operations_is_free_in_float32():
             assert found.verdict == "right", found.message
 
 
-# What is called rounded --------------------------------------------------------------------------------------------
-
-
 # The command -------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,6 @@ from torch import nn
 
 from autograder.exercises.u04_multi_head import diagnose as hunt
 from autograder.exercises.u04_multi_head.suspects import SUSPECTS, Disguise, check, layer, line_up
-from autograder.grading.in_process import judge_function
 from autograder.judging.reference_calls import outcome
 from references import cases, near
 
@@ -49,34 +48,6 @@ def test_bmm_attention_by_the_formula():
         assert near(rows(*args), expected, 1e-7), case.label
 
 
-def as_module(X, W_Q, W_K, W_V, W_O, b_O, h):
-    """nn.MultiheadAttention with these weights; it needs h·d_head = d_model, so the heads are padded with zeros."""
-    d_model, d = W_Q.shape[0], W_Q.shape[1] // h
-    layer = nn.MultiheadAttention(d_model, h, batch_first=True, dtype=torch.float64)
-    assert d == d_model // h
-    with torch.no_grad():
-        layer.in_proj_weight.copy_(torch.cat([W_Q.T, W_K.T, W_V.T]))
-        layer.in_proj_bias.zero_()
-        layer.out_proj.weight.copy_(W_O.T)
-        layer.out_proj.bias.copy_(b_O)
-    return layer
-
-
-def test_multi_head_attention_is_torchs_layer_where_both_apply():
-    from autograder.exercises.u04_multi_head.multi_head_attention import multi_head_attention
-
-    generator = torch.Generator().manual_seed(4)
-    B, n, h, d = 2, 5, 3, 4
-    d_model = h * d
-    X, b_O = (torch.randn(*s, generator=generator, dtype=torch.float64) for s in ((B, n, d_model), (d_model,)))
-    weights = [torch.randn(d_model, d_model, generator=generator, dtype=torch.float64) for _ in range(4)]
-    causal = torch.ones(n, n, dtype=torch.bool).tril()
-    layer = as_module(X, *weights, b_O, h)
-    theirs = layer(X, X, X, attn_mask=~causal)[0]
-    assert near(multi_head_attention(X, *weights, b_O, h, causal), theirs)
-    assert near(multi_head_attention(X, *weights, b_O, h), layer(X, X, X)[0])
-
-
 def test_multi_head_attention_head_by_head():
     for case, (X, W_Q, W_K, W_V, W_O, b_O, h, *mask), expected in cases("multi_head_attention"):
         B, n, _ = X.shape
@@ -104,13 +75,6 @@ def test_from_torch_weights_reproduce_the_projections():
         x = torch.linspace(-1, 1, d, dtype=torch.float64)
         assert near(torch.cat([x @ W_Q, x @ W_K, x @ W_V]), nn.functional.linear(x, inputs))
         assert near(x @ W_O, nn.functional.linear(x, out))
-
-
-def test_a_forbidden_layer_is_found():
-    def by_layer(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-        return torch.nn.MultiheadAttention(X.shape[-1], 1, dtype=X.dtype, batch_first=True)(X, X, X)[0]
-
-    assert judge_function(by_layer, "multi_head_attention", 1).verdict == "forbidden"
 
 
 def is_mask(value):

@@ -83,23 +83,6 @@ def test_extending_a_cache_is_so_many_steps_of_decoding():
         assert near(cache[0], kept[0]) and near(cache[1], kept[1]), case.label
 
 
-def test_a_sequence_in_chunks_is_the_causal_pass():
-    """Chunks of 1, 4, 2 and 3 tokens from an empty cache on: the rows and the cache of the full pass."""
-    extend, whole = (find_exercise(name).reference for name in ("extend_cache", "grouped_query_attention"))
-    generator = torch.Generator().manual_seed(6)
-    B, n, d_model, h, g, d = 3, 10, 7, 6, 2, 5
-    X = torch.randn(B, n, d_model, generator=generator, dtype=torch.float64)
-    shapes = [(d_model, h * d), (d_model, g * d), (d_model, g * d), (h * d, d_model)]
-    weights = [torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes]
-    cache, rows = (torch.zeros(B, g, 0, d, dtype=torch.float64),) * 2, []
-    for chunk in X.split([1, 4, 2, 3], 1):
-        out, cache = extend(chunk, cache, *weights, h, g)
-        rows.append(out)
-    causal = torch.ones(n, n, dtype=torch.bool).tril()
-    assert near(torch.cat(rows, 1), whole(X, *weights, h, g, causal))
-    assert near(cache[1], (X @ weights[2]).view(B, n, g, d).transpose(1, 2))
-
-
 def test_pool_kv_heads_column_by_column():
     for _, (W, h, g), expected in cases("pool_kv_heads"):
         d, rep = W.shape[1] // h, h // g

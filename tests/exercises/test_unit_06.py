@@ -40,18 +40,12 @@ def test_cross_attention_head_by_head():
 
 
 def test_decoder_layer_in_two_steps():
-    for case, (X, Y, params, h, *mask), expected in cases("decoder_layer"):
-        rows = []
-        own = [params[f"self_W_{role}"] for role in "QKVO"]
-        for i in range(X.shape[1]):  # the causal mask, by not showing what comes later
-            rows.append(by_head(X[:, i : i + 1], X[:, : i + 1], *own, h)[0])
-        X = X + torch.cat(rows, 1)
-        cross = [params[f"cross_W_{role}"] for role in "QKVO"]
-        assert near(X + by_head(X, Y, *cross, h, *mask)[0], expected, 1e-7), case.label
+    for case, args, expected in cases("decoder_layer"):
+        assert near(layer_by_formula(*args), expected, 1e-7), case.label
 
 
 def layer_by_formula(X, Y, params, h, mask=None):
-    """The second route of both attentions, a token at a time."""
+    """Both attentions a token at a time: the causal mask is that what comes later is not shown."""
     own, cross = ([params[f"{part}_W_{role}"] for role in "QKVO"] for part in ("self", "cross"))
     X = X + torch.cat([by_head(X[:, i : i + 1], X[:, : i + 1], *own, h)[0] for i in range(X.shape[1])], 1)
     return X + by_head(X, Y, *cross, h, mask)[0]

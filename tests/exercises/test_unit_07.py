@@ -11,8 +11,6 @@ import scipy.stats
 import torch
 from torch import nn
 
-from autograder.exercises import find_exercise
-from autograder.exercises.u07_transformer_block.blocks import attend
 from autograder.exercises.u07_transformer_block.post_norm_block import post_norm_block
 from autograder.exercises.u07_transformer_block.pre_norm_block import pre_norm_block
 from autograder.exercises.u07_transformer_block.transformer_logits import transformer_logits
@@ -20,24 +18,16 @@ from autograder.judging.hidden_cases import Challenge
 from references import cases, near
 
 
-def test_layer_norm_row_by_row():
-    for case, args, expected in cases("layer_norm"):
+@pytest.mark.parametrize("name", ["layer_norm", "batch_norm"])
+def test_norms_row_by_row_and_feature_by_feature(name):
+    for case, args, expected in cases(name):
         x, gamma, beta, *rest = (value.numpy() if torch.is_tensor(value) else value for value in args)
         eps = rest[0] if rest else case.kwargs.get("eps", 1e-5)
-        for at in np.ndindex(x.shape[:-1]):
-            row = (x[at] - x[at].mean()) / math.sqrt(((x[at] - x[at].mean()) ** 2).mean() + eps)
-            assert np.allclose(gamma * row + beta, expected[at].numpy(), rtol=1e-7, atol=1e-9), case.label
-
-
-def test_batch_norm_feature_by_feature():
-    for case, args, expected in cases("batch_norm"):
-        x, gamma, beta, *rest = (value.numpy() if torch.is_tensor(value) else value for value in args)
-        eps = rest[0] if rest else case.kwargs.get("eps", 1e-5)
-        for feature in range(x.shape[-1]):
-            numbers = x[:, :, feature]
-            z = (numbers - numbers.mean()) / math.sqrt(((numbers - numbers.mean()) ** 2).mean() + eps)
-            wanted = gamma[feature] * z + beta[feature]
-            assert np.allclose(wanted, expected[:, :, feature].numpy(), rtol=1e-7, atol=1e-9), case.label
+        rows = [*np.ndindex(x.shape[:-1])] if name == "layer_norm" else [(..., d) for d in range(x.shape[-1])]
+        z = np.empty_like(x)
+        for at in rows:
+            z[at] = (x[at] - x[at].mean()) / math.sqrt(((x[at] - x[at].mean()) ** 2).mean() + eps)
+        assert np.allclose(gamma * z + beta, expected.numpy(), rtol=1e-7, atol=1e-9), case.label
 
 
 def test_gelu_is_x_times_the_normal_distribution():
@@ -119,14 +109,6 @@ def test_transformer_logits_is_a_stack_of_torchs_layers():
     assert near(transformer_logits(tokens, params, h), x @ W_U)
 
 
-def test_the_attention_inside_is_unit_4s():
-    multi_head_attention = find_exercise("multi_head_attention").reference
-    for case, (x, params, h, *mask), _ in cases("pre_norm_block"):
-        weights = [params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "b_O")]
-        mask = mask[0] if mask else None
-        assert near(attend(x, params, h, mask), multi_head_attention(x, *weights, h, mask)), case.label
-
-
 def test_bits_per_token_one_by_one():
     for case, (logits, targets, mask), expected in cases("bits_per_token"):
         costs = [
@@ -134,12 +116,6 @@ def test_bits_per_token_one_by_one():
             for at in zip(*np.nonzero(mask.numpy()), strict=True)
         ]
         assert math.isclose(float(expected), sum(costs) / max(len(costs), 1), rel_tol=1e-9, abs_tol=1e-12), case.label
-
-
-def test_bits_per_token_asks_as_many_bits_as_there_are_yes_or_no_questions():
-    bits_per_token = find_exercise("bits_per_token").reference
-    targets, mask = torch.randint(8, (2, 5)), torch.ones(2, 5, dtype=torch.bool)
-    assert float(bits_per_token(torch.zeros(2, 5, 8), targets, mask)) == pytest.approx(3, abs=1e-6)
 
 
 def torchs_step(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
@@ -156,23 +132,6 @@ def test_adamw_step_is_torchs():
     for case, args, expected in cases("adamw_step"):
         found = torchs_step(*args, **case.kwargs)
         assert all(near(mine, theirs) for mine, theirs in zip(expected, found, strict=True)), case.label
-
-
-@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
-def test_a_hundred_adamw_steps_lead_where_torchs_do(weight_decay):
-    adamw_step = find_exercise("adamw_step").reference
-    generator = torch.Generator().manual_seed(3)
-    A = torch.randn(6, 6, generator=generator, dtype=torch.float64)
-    start = torch.randn(6, generator=generator, dtype=torch.float64)
-    weight = start.clone().requires_grad_()
-    optimizer = torch.optim.AdamW([weight], lr=0.03, betas=(0.9, 0.98), weight_decay=weight_decay)
-    w, m, v = start, torch.zeros_like(start), torch.zeros_like(start)
-    for step in range(1, 101):
-        optimizer.zero_grad()
-        (A @ weight - 1).square().sum().backward()
-        optimizer.step()
-        w, m, v = adamw_step(w, 2 * A.T @ (A @ w - 1), m, v, step, 0.03, beta2=0.98, weight_decay=weight_decay)
-    assert near(w, weight.detach(), 1e-8)
 
 
 def test_sample_draws_by_hand():

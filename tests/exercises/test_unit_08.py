@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from answers import answers_of
-from autograder.diagnosis.diagnose import judge
 from autograder.exercises.u08_induction_heads.hand_made_circuit import build_induction_circuit, run_circuit
-from autograder.grading.in_process import ask_here, judge_function
+from autograder.grading.in_process import judge_function
 from references import cases, near
 
 
@@ -57,13 +55,6 @@ def test_composition_score_by_singular_values():
         assert float(expected) == pytest.approx(norms[0] / (norms[1] * norms[2]) if norms[1] * norms[2] else 0.0), (
             case.label
         )
-
-
-def test_composition_is_what_the_key_reads_of_the_earlier_head():
-    generator = torch.Generator().manual_seed(0)
-    x, y = (torch.randn(7, dtype=torch.float64, generator=generator) for _ in range(2))
-    W_QK, W_OV = (torch.randn(7, 7, dtype=torch.float64, generator=generator) for _ in range(2))
-    assert torch.allclose(x @ W_QK @ (y @ W_OV), x @ (W_QK @ W_OV.T) @ y)
 
 
 def test_ablation_and_context_score_by_loops():
@@ -200,38 +191,10 @@ def test_circuits_of_other_constructions_are_right(answer):
         assert verdict.verdict == "right", verdict.message
 
 
-def test_a_circuit_that_only_fails_at_large_sizes_keeps_the_points_of_the_others(posed_circuit):
+def test_a_circuit_that_only_fails_at_large_sizes_keeps_the_points_of_the_others():
     def fails_when_large(vocab_size, n_ctx):
         return build_induction_circuit(vocab_size, n_ctx, first_logit=1.0 if n_ctx > 50 else 30.0)
 
-    verdict = judge(posed_circuit, ask_here(fails_when_large, posed_circuit))
+    verdict = judge_function(fails_when_large, "build_induction_circuit", 2)
     assert verdict.verdict == "wrong" and verdict.mistake == "first-layer-too-soft"
     assert 0 < verdict.score < verdict.points
-
-
-@pytest.fixture
-def posed_circuit():
-    from autograder.judging.hidden_cases import Challenge
-
-    return Challenge(2).posed("build_induction_circuit")
-
-
-NAMED = {
-    "copying_score__wrong_always_zero": "constant",
-    "copying_score__wrong_always_one": "constant",
-    "ablate_head__wrong_rescaled_without_guard": "rest-scaled",
-    "in_context_learning_score__wrong_ranges": "from-late-minus-before-early",
-    "build_induction_circuit__wrong_large_random": "no-circuit",
-    "build_induction_circuit__wrong_zeros": "no-circuit",
-    "build_induction_circuit__wrong_half_context": "first-layer-at-some-positions",
-}
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("answer", NAMED)
-def test_answers_as_students_give_them_are_named_for_what_they_do(answer):
-    name = answer.partition("__")[0]
-    wrong = {function.__name__: function for function in answers_of(name, "wrong")}[answer]
-    for seed in range(6):
-        verdict = judge_function(wrong, name, seed)
-        assert verdict.mistake == NAMED[answer], f"seed {seed}: {verdict.message}"

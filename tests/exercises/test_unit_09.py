@@ -27,20 +27,11 @@ def query_by_query(Q, K, V, causal=False):
     return out
 
 
-def test_loop_attention_and_tiled_attention_by_the_formula():
-    for name in ("loop_attention", "tiled_attention"):
-        for _, (Q, K, V, *_), expected in cases(name):
-            assert near(query_by_query(Q, K, V), expected)
-
-
-def test_batched_attention_by_the_formula():
-    for case, (Q, K, V), expected in cases("batched_attention"):
-        assert near(query_by_query(Q, K, V, **case.kwargs), expected)
-
-
-def test_tiled_causal_attention_by_the_formula():
-    for _, (Q, K, V, _), expected in cases("tiled_causal_attention"):
-        assert near(query_by_query(Q, K, V, causal=True), expected)
+@pytest.mark.parametrize("name", ["loop_attention", "batched_attention", "tiled_attention", "tiled_causal_attention"])
+def test_attention_by_the_formula(name):
+    for case, (Q, K, V, *_), expected in cases(name):
+        causal = case.kwargs.get("causal", name == "tiled_causal_attention")
+        assert near(query_by_query(Q, K, V, causal), expected), case.label
 
 
 def test_merge_partials_by_attention_over_the_keys_of_both():
@@ -68,19 +59,6 @@ def over(q, keys, values, shift):
     powers = np.exp(scores - top)
     total = powers.sum(-1, keepdims=True)
     return powers @ values / total, (top + shift + np.log(total))[..., 0]
-
-
-def test_merge_partials_of_many_parts_in_any_order_by_one_query_at_a_time():
-    rng, reference = np.random.default_rng(1), find_exercise("merge_partials").reference
-    q, K, V = (torch.from_numpy(rng.standard_normal((1, 2, m, 4))) for m in (3, 12, 12))
-    whole = query_by_query(q, K, V)
-    parts = [over(q.numpy(), K[:, :, at : at + 3].numpy(), V[:, :, at : at + 3].numpy(), 0.0) for at in range(0, 12, 3)]
-    for _ in range(4):
-        rng.shuffle(parts)
-        out, lse = (torch.from_numpy(array) for array in parts[0])
-        for part in parts[1:]:
-            out, lse = reference(out, lse, *(torch.from_numpy(array) for array in part))
-        assert near(whole, out)
 
 
 def test_flash_backward_by_autograd_through_plain_attention():

@@ -18,7 +18,6 @@ from asked import points_of
 from autograder.running.sandbox import preflight
 from autograder.safe_text import UNSEEN, printable, spreadsheet_safe
 from hostile import KINDS, ROOT, Attack
-from lanes import nightly
 
 pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
 
@@ -43,16 +42,10 @@ REFUSED = {
 #: And some that are.
 NAMES = {"long": "l" * 200, "letters": "Žoë Ødegård", "signs": "a.b-c_d+e@x.edu", "marks": "हिन्दी"}
 #: Kind -> its attacks that are members of the class; all of them where none is named.
-BY_DAY = {
+MEMBERS = {
     "feedback": None,
     "files": ("a link", "a linked folder", "a pipe", "a device", "more files", "50 MB"),
     "notebooks": ("a kernel of its own", "odd metadata", "deep JSON", "doubled cells"),
-}
-BY_NIGHT = {
-    **BY_DAY,
-    "exhaustion": ("a fork bomb", "memory of many"),
-    "death": ("all killed",),
-    "persistence": ("a daemon",),
 }
 HONEST = Attack("honest", "hands in the solutions")
 
@@ -69,11 +62,11 @@ class Graded(NamedTuple):
     attacks: dict[str, Attack]
 
 
-@pytest.fixture(scope="module", params=nightly([BY_DAY, BY_NIGHT]), ids=["by day", "by night"])
-def graded(request, tmp_path_factory) -> Graded:
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory) -> Graded:
     attacks = {
         attack.name.replace("'", ""): attack
-        for kind, wanted in request.param.items()
+        for kind, wanted in MEMBERS.items()
         for attack in KINDS[kind]
         if wanted is None or attack.name in wanted
     }

@@ -163,7 +163,7 @@ def test_it_starts_by_itself(course, tmp_path):
     listed = yaml.safe_load((place / "environment.yml").read_text())["dependencies"]
     assert all(isinstance(entry, str) for entry in listed) and not any("nbgrader" in entry for entry in listed)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    code = "import sys; sys.path.insert(0, 'tools'); import environment, lab; print(lab.command([])); environment.main(['--help'])"
+    code = "import sys; sys.path.insert(0, 'tools'); import make_environment, lab; print(lab.command([])); make_environment.main(['--help'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=place, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert str(place / "notebooks") in done.stdout

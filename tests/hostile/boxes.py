@@ -78,99 +78,6 @@ def diagnose(attend):
         verdicts={"diagnose": ("forbidden",)},
     ),
     answers(
-        "our own code",
-        "imports the suspects",
-        """
-def diagnose(attend):
-    try:
-        import autograder.exercises
-    except ImportError:
-        pass
-    return "right"
-""",
-        verdicts={"diagnose": ("forbidden", "wrong")},
-    ),
-    peeks(
-        "a copy of the box",
-        "copies the box, in hope that the copy counts anew",
-        """
-import copy
-answered = 0
-for box in (attend, copy.copy(attend), copy.deepcopy(attend)):
-    for _ in range(3):
-        try:
-            box(*inputs()); answered += 1
-        except ValueError:
-            pass
-if answered > 2: loot.append(answered)
-try:
-    pickle.dumps(attend); loot.append("pickled")
-except Exception:
-    pass
-""",
-    ),
-    peeks(
-        "another call's box",
-        "asks over the box's own wire in the name of other calls, for fresh counts and for the boxes of others",
-        """
-found, left, seen = [], [attend], set()
-while left:
-    item = left.pop()
-    if id(item) in seen: continue
-    seen.add(id(item))
-    for cell in getattr(item, "__closure__", None) or ():
-        left.append(cell.cell_contents)
-        found.append(cell.cell_contents)
-asks = [item for item in found if callable(item) and getattr(item, "__name__", "") not in ("remote", "call")]
-answered = 0
-remote = next((item for item in found if getattr(item, "__name__", "") == "remote"), None)
-for number in range(20, 50):
-    if remote is None: break
-    for cell in remote.__closure__:
-        if type(cell.cell_contents) is int: cell.cell_contents = number
-    try:
-        attend(*inputs()); answered += 1
-    except ValueError:
-        pass
-if answered > 6: loot.append(answered)
-""",
-    ),
-    peeks(
-        "inputs of every kind",
-        "sends what no box takes, and looks whether one error tells more than another",
-        """
-import torch
-X, *rest = inputs()
-odd = [None, [1.0], "X", {"X": 1}, X.float(), X[0], X[:, :0], X * float("nan"), X.long()]
-odd.append(X.repeat(4, 4, 4))
-for value in odd:
-    try:
-        attend(value, *rest); loot.append("answered")
-    except (ValueError, TypeError) as error:
-        loot += holds(str(error))
-for heads in (0, -3, 4, 10**6, 2.0, "3", None):
-    try:
-        attend(X, *rest[:4], heads, True); loot.append(("heads", heads))
-    except (ValueError, TypeError):
-        pass
-""",
-    ),
-    answers(
-        "a hundred thousand calls",
-        "asks the box a hundred thousand times",
-        """
-def diagnose(attend):
-    found = set()
-    for _ in range(100_000):
-        try:
-            found.add(float(attend(*inputs()).sum()))
-        except ValueError:
-            pass
-    return "right"
-""",
-        verdicts={"diagnose": ("timeout", "crashed")},
-    ),
-    answers(
         "a huge input",
         "sends a hundred million numbers",
         """
@@ -205,28 +112,9 @@ def diagnose(attend):
         says="bool",
     ),
     tests(
-        "a checker without an end",
-        "never returns",
-        "def catches_wrong_decoder(layer):\n    while True:\n        pass",
-        verdicts={"catches_wrong_decoder": ("timeout",)},
-    ),
-    tests(
         "a checker that calls itself",
         "asks itself about itself",
         "def catches_wrong_decoder(layer):\n    return catches_wrong_decoder(catches_wrong_decoder)",
         verdicts={"catches_wrong_decoder": ("wrong", "crashed")},
-    ),
-    tests(
-        "a layer asked without an end",
-        "asks a layer until it answers no more, and then goes on",
-        """
-def catches_wrong_decoder(layer):
-    while True:
-        try:
-            layer(1, 2, 3)
-        except Exception:
-            pass
-""",
-        verdicts={"catches_wrong_decoder": ("timeout",)},
     ),
 )

@@ -19,15 +19,11 @@ def attack(name: str, tries: str, body: str, verdicts: tuple[str, ...] = ENDS) -
 ATTACKS = (
     attack("exit", "ends its process as if all were well", "os._exit(0)", ("crashed",)),
     attack("system exit", "raises what ends an interpreter", "sys.exit(0)", ("crashed",)),
-    attack("a segmentation fault", "reads address 0", "ctypes.string_at(0)", ("crashed",)),
     attack("abort", "aborts", "os.abort()", ("crashed",)),
     attack("recursion", "recurses past every limit", "sys.setrecursionlimit(10**9); return causal_mask(n)"),
-    attack("the parent killed", "kills the process above it", "os.kill(os.getppid(), 9); time.sleep(9)"),
-    attack("the parent stopped", "stops the process above it", "os.kill(os.getppid(), 19); os._exit(0)"),
     attack("all killed", "kills everything that it may", "os.kill(-1, 9); time.sleep(9)"),
     attack("process 1", "sends every signal to process 1", "[os.kill(1, s) for s in range(1, 32)]; return None"),
     attack("the group killed", "kills its process group", "os.killpg(0, 9)"),
-    attack("sockets closed", "closes every descriptor", "os.closerange(3, 999); return None"),
     attack("the interpreter spoilt", "overwrites None", "ctypes.memset(id(None), 255, 16); return None"),
     Attack(
         "death at the end",

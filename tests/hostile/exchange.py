@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,6 @@ from .attack import ROOT
 
 UNIT = "03_masking"
 FILE = f"{UNIT}.ipynb"
-SOLUTION = ROOT / "solutions" / UNIT / FILE
 RELEASE = ROOT / "notebooks" / UNIT / FILE
 SECRET = "0a" * 64
 
@@ -84,13 +82,6 @@ def instead(place: Callable[[Path, Exchange], object], file: str = FILE) -> Call
             exchange.give(folder / file, exchange.attacker)
 
     return plant
-
-
-def a_socket(path: Path, exchange: Exchange) -> None:
-    here = os.open(path.parent, os.O_RDONLY)  # a socket's path must be short
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(f"/proc/self/fd/{here}/{path.name}")
-    os.close(here)
 
 
 def solution(exchange: Exchange) -> Path:
@@ -164,8 +155,6 @@ PLANTED = (
         instead(lambda path, exchange: path.symlink_to("nowhere")), "no regular file",
     ),
     Planted("a pipe", "hands in a pipe, which blocks its readers", instead(lambda p, e: os.mkfifo(p)), "no regular"),
-    Planted("a socket", "hands in a socket", instead(a_socket), "no regular file"),
-    Planted("a folder", "hands in a folder", instead(lambda path, exchange: path.mkdir()), "no regular file"),
     Planted("a terabyte", "hands in a sparse file of a terabyte", instead(sparse), "larger than 200 MB"),
     Planted("nothing", "hands in an empty folder", lambda exchange: exchange.folder(exchange.attacker), "no notebook"),
     Planted("many files", "fills the folder with files", many_files, "more than 1000 files"),

@@ -14,13 +14,6 @@ def attack(name: str, tries: str, body: str, verdicts: tuple[str, ...] = ENDS, *
 
 
 ATTACKS = (
-    attack("a loop", "never returns", "while True: pass", ("timeout",)),
-    attack(
-        "a loop that swallows all",
-        "never returns, and catches whatever would end it",
-        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
-        ("timeout",),
-    ),
     attack("a loop in C", "never returns from the library", "return np.arange(10**9).sum() ** sum(range(10**12))"),
     attack(
         "a fork bomb",
@@ -48,18 +41,8 @@ ATTACKS = (
         "        time.sleep(99)\ntime.sleep(99)",
         ("crashed", "timeout"),
     ),
-    attack(
-        "disk",
-        "fills the disk",
-        "for number in range(10**6):\n    try: open(f'/scratch/{number}', 'wb').write(bytes(2**22))\n"
-        "    except OSError: break\nreturn None",
-    ),
-    attack("files without end", "uses up the inodes", "for i in range(10**5): open(f'/scratch/{i}', 'w').close()"),
-    attack("descriptors", "opens files until none can be had", "kept = [open('/dev/null') for _ in range(10**6)]"),
-    attack("a flood of prints", "prints a gigabyte", "for _ in range(1000): print('x' * 10**6)\nreturn None"),
 )
 ATTACKS += (
-    attack("a huge array", "returns an array that is larger than all replies may be", "return np.zeros(2**25)"),
     attack("a huge list", "returns a list of a hundred million", "return [[0] * 9999] * 9999"),
     attack("a huge integer", "returns an integer of a million digits", "return 1 << 4 * 10**6", ("wrong",)),
     attack(
@@ -83,15 +66,6 @@ ATTACKS += (
         "import warnings\nfor i in range(10**5): warnings.warn('w' * 1000 + str(i))\nreturn None",
     ),
     Attack(
-        "a hundred thousand questions",
-        "asks the function that it is given without end",
-        cells={
-            "leaks_future": "def leaks_future(attend, Q, K, V):\n    while True:\n        try: attend(Q, K, V)\n"
-            "        except Exception: pass"
-        },
-        verdicts={"leaks_future": ("timeout", "crashed")},
-    ),
-    Attack(
         "absurd questions",
         "hands absurd arguments to the function that it is given, which runs outside the sandbox",
         cells={
@@ -108,38 +82,12 @@ ATTACKS += (
         verdicts={"leaks_future": ENDS},
     ),
     Attack(
-        "lists times numbers",
-        "has the course's own function, which stands in for its wrong one, multiply a list by thousands",
-        "09_gpu_speed",
-        solved=False,
-        cells={
-            "attention_flops": "def attention_flops(batch, n_heads, n, d_head): return 0",
-            "score_matrix_bytes": "def score_matrix_bytes(batch, n_heads, n, bytes_per_value=2): return 0",
-            "roofline_seconds": """
-            def roofline_seconds(flops, bytes_moved, peak_flops, peak_bandwidth):
-                for args in (([0] * 4000, 99, 99, 99), ("x" * 2000, 4096, 4096, 4096), (4096, (1,) * 999, 4096, 1)):
-                    for function in (attention_flops, score_matrix_bytes):
-                        try: function(*args)
-                        except ValueError as error: assert "too large" in str(error)
-                return -1.0
-            """,
-        },
-        earns={"attention_flops": 0, "score_matrix_bytes": 0, "roofline_seconds": 0},
-        verdicts={"roofline_seconds": ("wrong",)},
-    ),
-    Attack(
         "a device without end",
         "runs the device that it is to time for ever",
         "09_gpu_speed",
         solved=False,
         cells={"median_time": "def median_time(run, synchronize, clock, warmup, repeats):\n    while True: run()"},
         verdicts={"median_time": ("timeout", "crashed")},
-    ),
-    Attack(
-        "a cell without end",
-        "never lets its notebook come to the next cell",
-        cells={"causal_mask": "while True:\n    try:\n        while True: pass\n    except BaseException: pass"},
-        verdicts={"causal_mask": ("timeout", "crashed")},
     ),
     Attack(
         "locks without end",

@@ -46,11 +46,6 @@ def a_socket(path: Path, content: bytes) -> None:
     os.close(here)
 
 
-def sparse(path: Path, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.truncate(2**40)
-
-
 def with_others(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     (path.parent / "numpy.py").write_text("raise SystemExit")
@@ -75,10 +70,6 @@ ATTACKS = (
     attack("a device", "hands in a link to a device that never ends", device, says="not a regular file"),
     attack("a pipe", "hands in a named pipe, which blocks whoever opens it", endless, says="not a regular file"),
     attack("a socket", "hands in a socket", a_socket, says="not a regular file"),
-    attack("a folder", "hands in a folder", lambda path, content: path.mkdir(), says="not a regular file"),
-    attack("a terabyte", "hands in a sparse file of a terabyte", sparse, says="larger than"),
     attack("50 MB", "hands in 50 MB of blanks", lambda p, c: p.write_bytes(c + b" " * 50 * 2**20), says="larger than"),
-    attack("nothing", "hands in an empty file", lambda p, c: p.write_bytes(b""), says="cut off or damaged"),
-    attack("an archive", "hands in an archive", lambda p, c: p.write_bytes(b"PK\3\4\xff" * 99), says="unpack it"),
     attack("more files", "adds modules, links, pipes and notebooks beside its own", with_others, solved=True),
 )

@@ -41,38 +41,6 @@ for top in {sys.prefix, sys.base_prefix} - {"/usr", "/usr/local"}:
     loot += sorted(names)
 """,
     ),
-    loot(
-        "the notebook's memory",
-        "opens the memory of the process from which the next exercise will be forked",
-        """
-for pid in (os.getppid(), 1):
-    for part, mode in (("mem", "r+b"), ("mem", "rb"), ("maps", "rb"), ("environ", "rb"), ("syscall", "rb")):
-        try:
-            open(f"/proc/{pid}/{part}", mode).read(1)
-            loot.append((pid, part, mode))
-        except (OSError, ValueError) as error:
-            if isinstance(error, ValueError) or error.errno == 5: loot.append((pid, part, mode))
-""",
-    ),
-    Attack(
-        "arrays that say they hold others",
-        "sends few bytes as many arrays, by saying of each that it is a list of none",
-        top=FORGE,
-        cells={
-            "causal_mask": """
-            def causal_mask(n):
-                node = {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [2**20], "layout": "C", "at": 0,
-                        "items": []}
-                value = {"t": "list", "items": [node] * 300}
-                for _ in range(20): value = {"t": "list", "items": [value]}
-                for index in range(20):
-                    frame(sockets()[-1], {"event": "call", "index": index, "outcome": "returned", "value": value,
-                                          "inputs_after": [node] * 300, "made": [node] * 300}, bytes(2**23))
-                os._exit(0)
-            """
-        },
-        verdicts={"causal_mask": ("crashed",)},
-    ),
     Attack(
         "headers without end",
         "sends nothing but headers, each of a megabyte, which the grader has to read",
@@ -137,22 +105,5 @@ for pid in (os.getppid(), 1):
         },
         verdicts={"causal_mask": ("wrong",), "padding_mask": ("wrong",)},
         never=CHANNEL,
-    ),
-    Attack(
-        "room for no numbers",
-        "sends arrays of no entries that would be a gigabyte each with room along each axis",
-        top=FORGE,
-        cells={
-            "causal_mask": """
-            def causal_mask(n):
-                node = {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [0, 2**26], "layout": "strided", "at": 0}
-                for index in range(8):
-                    frame(sockets()[-1], {"event": "call", "index": index, "outcome": "returned",
-                                          "value": {"t": "list", "items": [node] * 100}, "made": [node] * 100})
-                os._exit(0)
-            """
-        },
-        verdicts={"causal_mask": ("crashed",)},
-        never=("memory",),
     ),
 )

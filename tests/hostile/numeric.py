@@ -13,57 +13,12 @@ SOFTMAX = solutions("03_masking")["masked_softmax"]
 
 LIBRARY = "bmm_attention = lambda Q, K, V, mask=None: F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)"
 
-
-def each(unit: str, expression: str, *names: str) -> dict[str, str]:
-    return {name: f"import math\ndef {name}(*args, **kwargs): return {expression}" for name in names}
-
-
-UNIT_1 = ("embed", "soft_lookup", "low_rank_value", "attention_parameters")
-UNIT_2 = ("attention_scores", "softmax", "scaled_scores", "softmax_jacobian")
-
 ATTACKS = (
-    Attack("not a number", "returns NaN, which differs from nothing by more than a tolerance", "01_projections",
-           cells=each("01", "args[0] * np.nan", *UNIT_1)),
-    Attack("infinity", "returns infinities", "02_scaled_scores",
-           cells=each("02", "np.asarray(args[0]) * np.inf", *UNIT_2)),
-    Attack("its own input", "returns what it was given", "02_scaled_scores", cells=each("02", "args[0]", *UNIT_2)),
-    Attack("empty arrays", "returns arrays without entries, all of which are right", "02_scaled_scores",
-           cells=each("02", "np.zeros((0,))", *UNIT_2)),
-    Attack("one number for all", "returns one number, to be broadcast", "02_scaled_scores",
-           cells=each("02", "np.float64(0.1)", *UNIT_2)),
-    Attack("complex numbers", "hides the error in the imaginary part", "02_scaled_scores",
-           cells={"softmax": "def softmax(z, axis=-1):\n    e = np.exp(z - z.max(axis, keepdims=True))\n"
-                  "    return e / e.sum(axis, keepdims=True) + 1j"}),
-    Attack("huge integers", "returns integers that no float holds", "01_projections",
-           cells={"attention_parameters": "def attention_parameters(*args): return 2**999"},
-           verdicts={"attention_parameters": ("wrong",)}),
-    Attack("huge integers for floats", "returns integers that no float holds where floats are due", "02_scaled_scores",
-           cells={"derivation_terms": "def derivation_terms(q, k): return 2**5000, -2**5000",
-                  "dot_product_moments": "def dot_product_moments(*args): return 10**308, 2**999"}),
-    Attack("a true integer", "returns True where 1 would do and 1 where True would", cells={
-        "leaks_future": "def leaks_future(attend, Q, K, V): return 1",
-        "next_token_pairs": "def next_token_pairs(tokens): return True, True"}),
-    Attack("counting the calls", "answers yes and no by the place of the call, as it knows them from the course's code",
-           cells={"leaks_future": """
-            calls = 0
-            def leaks_future(attend, Q, K, V):
-                global calls
-                calls += 1
-                return "TTFFTFTTTFFTTTFTFFFTTTFTF"[(calls - 1) % 25] == "T"
-            """}),
     Attack("by the sizes", "answers yes and no by the sizes of its arguments and their place in memory",
            cells={"leaks_future": "def leaks_future(attend, Q, K, V):\n"
                   "    return len(Q) > 1 and Q.dtype == float and K.flags.c_contiguous and Q.shape[1] != V.shape[1]"}),
     Attack("always yes", "answers yes", cells={"leaks_future": "def leaks_future(attend, Q, K, V): return True"}),
     Attack("always no", "answers no", cells={"leaks_future": "def leaks_future(attend, Q, K, V): return False"}),
-    Attack("remembered by shape", "computes one answer for each shape, and hands that out again",
-           cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
-known = {}
-def masked_softmax(scores, mask):
-    key = scores.shape
-    if key not in known: known[key] = honest(scores, mask)
-    return known[key]
-"""}),
     Attack("right once", "answers rightly when first asked, and never again",
            cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
 seen = []
@@ -81,10 +36,6 @@ ATTACKS += (
     Attack("less precise", "computes in half precision and returns it widened", "02_scaled_scores",
            cells={"scaled_scores": "def scaled_scores(Q, K):\n"
                   "    return (Q.astype('e') @ K.T.astype('e') / np.sqrt(Q.shape[-1])).astype(Q.dtype)"}),
-    Attack("its input afterwards", "writes its wrong answer into the input", "02_scaled_scores",
-           cells={"attention_scores": "def attention_scores(Q, K):\n    Q[...] = 0\n    return Q"}),
-    Attack("random numbers", "answers at random", "02_scaled_scores",
-           cells=each("02", "np.random.rand(3, 3)", *UNIT_2)),
     Attack("weights that are not", "hands in weights of absurd sizes, types and values, which are run",
            "08_induction_heads", cells={"build_induction_circuit": """
             def build_induction_circuit(vocab_size, n_ctx):
@@ -118,35 +69,12 @@ ATTACKS += tuple(
            verdicts={"bmm_attention": ("forbidden",)})
     for name, tries, cell, top in (
         ("a question below it", "makes its cell one that Python alone cannot read", f"{LIBRARY}\nF?\nfiles = !ls", ""),
-        ("timed", "defines the function inside a magic", f"%time {LIBRARY}", ""),
-        ("by another name", "gives the library a name of its own, as a default argument", """
-            def bmm_attention(Q, K, V, mask=None, H=torch.nn.functional):
-                return H.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
-            """, ""),
-        ("put in place", "puts a library call in the function's place where no statement binds it", """
-            def bmm_attention(Q, K, V, mask=None):
-                return torch.zeros_like(V)
-            def other(Q, K, V, mask=None):
-                return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
-            globals()["bmm_" + "attention"] = other
-            """, ""),
-        ("a text that is run", "has the library call in a text, which it runs", f"exec({LIBRARY!r})", ""),
-        ("one level down", "calls what the library call itself is made of", """
-            def bmm_attention(Q, K, V, mask=None):
-                return torch.ops.aten._scaled_dot_product_attention_math(Q, K, V, mask)[0]
-            """, ""),
         ("deeper than a tree", "lets the notebook nest so deep that only it can read the cell",
          f"{LIBRARY}\ndepth = {'-' * 5000}1", "import sys\nsys.setrecursionlimit(10**6)"),
     )
 )  # fmt: skip
 #: A way round the names, and round the watch itself.
 ATTACKS += (
-    Attack("a hidden import", "imports a forbidden module by a name put together from parts", "02_scaled_scores",
-           cells={"softmax": """
-            def softmax(z, axis=-1):
-                return __import__("sci" + "py.special").special.softmax(z, axis)
-            """},
-           verdicts={"softmax": ("forbidden",)}),
     Attack("another program", "has another Python do the exercise with a forbidden library", "02_scaled_scores",
            cells={"softmax": """
             import subprocess, sys
@@ -154,16 +82,6 @@ ATTACKS += (
                 code = f"import scipy.special as s, numpy; print(s.softmax(numpy.array({z.tolist()}), {axis}).tolist())"
                 run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
                 return np.array(eval(run.stdout))
-            """},
-           verdicts={"softmax": ("forbidden",)}),
-    Attack("the hook unset", "takes the profile hook away, and puts it back", "02_scaled_scores",
-           top="import scipy.special as s, sys", cells={"softmax": """
-            def softmax(z, axis=-1):
-                hook = sys.getprofile()
-                sys.setprofile(None)
-                result = s.softmax(z, axis)
-                sys.setprofile(hook)
-                return result
             """},
            verdicts={"softmax": ("forbidden",)}),
     Attack("the hook unset from below", "takes the profile hook away by ctypes", "02_scaled_scores",
@@ -178,21 +96,6 @@ ATTACKS += tuple(
     Attack(name, tries, "04_multi_head", top=top, cells={"bmm_attention": cell}, uncontained=why,
            verdicts={} if why else {"bmm_attention": ("forbidden",)})
     for name, tries, top, cell, why in (
-        ("a hidden library", "calls the library that does the exercise by a name put together from parts", "", """
-            def bmm_attention(Q, K, V, mask=None):
-                return getattr(torch.nn.functional, "scaled_dot" + "_product_attention")(Q, K, V, attn_mask=mask)
-            """, ""),
-        ("a thread of its own", "calls the library in a thread, and swallows whatever comes back",
-         "import threading", """
-            def bmm_attention(Q, K, V, mask=None):
-                found = []
-                def work():
-                    try: found.append(F.scaled_dot_product_attention(Q, K, V, attn_mask=mask))
-                    except BaseException: found.append(Q @ K.mT @ V)
-                thread = threading.Thread(target=work)
-                thread.start(), thread.join()
-                return found[0]
-            """, ""),
         ("a script", "has the library called in a script of torch's", """
             import torch
             @torch.jit.script

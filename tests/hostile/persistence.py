@@ -19,39 +19,6 @@ ATTACKS = (
         """,
     ),
     Attack(
-        "a daemon of an exercise",
-        "leaves a process behind that waits to answer for a later exercise",
-        cells={
-            "causal_mask": """
-            import os, time
-            def causal_mask(n):
-                if os.fork() == 0:
-                    os.setsid()
-                    while True:
-                        try: open("/scratch/later", "w").write("mine")
-                        except OSError: pass
-                        time.sleep(0.01)
-                return None
-            """
-        },
-    ),
-    Attack(
-        "a thread",
-        "leaves a thread that changes the results while they are sent",
-        top="import threading, time\nimport numpy as np\nmade = []\n",
-        cells={
-            "causal_mask": """
-            def causal_mask(n):
-                made.append(np.zeros((n, n), bool))
-                def spoil():
-                    while True:
-                        for array in made: array[:] = ~array
-                threading.Thread(target=spoil, daemon=True).start()
-                return made[-1]
-            """
-        },
-    ),
-    Attack(
         "writes everywhere",
         "writes into every folder it knows, to be found by the next submission or by the host",
         top="""
@@ -147,30 +114,5 @@ ATTACKS += (
                 return None
             """
         },
-    ),
-    Attack(
-        "more rights",
-        "asks for namespaces, mounts, devices, other users and kernel interfaces",
-        cells={
-            "causal_mask": """
-            import ctypes, os
-            def causal_mask(n):
-                libc, got = ctypes.CDLL(None, use_errno=True), []
-                for flag in (0x10000000, 0x20000, 0x20000000, 0x40000000):
-                    if libc.unshare(flag) == 0: got.append(flag)
-                if libc.mount(b"none", b"/scratch", b"tmpfs", 0, None) == 0: got.append("mount")
-                if libc.umount2(b"/proc", 2) == 0: got.append("umount")
-                for call in (lambda: os.setuid(0) if os.getuid() else 1 / 0, lambda: os.chroot("/scratch"),
-                             lambda: os.mknod("/scratch/d", 0o60666, os.makedev(8, 0)), lambda: os.nice(-5),
-                             lambda: open("/proc/sys/kernel/core_pattern", "w"),
-                             lambda: open("/proc/sysrq-trigger", "w"),
-                             lambda: open("/sys/fs/cgroup/release_agent", "w")):
-                    try: call()
-                    except (OSError, ZeroDivisionError): continue
-                    got.append("call")
-                raise RuntimeError(f"got {got}")
-            """
-        },
-        says="got []",
     ),
 )

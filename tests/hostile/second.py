@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -244,10 +243,6 @@ ATTACKS += (
     frames("indices that are no numbers", "counts its frames by True, floats, huge and negative numbers",
            "for index in (False, True, 2.0, 1e400, -1, 2**4000, None, [], '0', float('nan')):\n"
            "    frame(out, {'event': 'call', 'index': index, 'outcome': 'returned', 'value': {'t': 'none'}})"),
-    frames("arrays of the same bytes", "sends ten thousand arrays that all lie over the same megabyte",
-           "item = {'t': 'array', 'lib': 'numpy', 'dtype': '<f8', 'shape': [2**17], 'layout': 'C', 'at': 0}\n"
-           "frame(out, {'event': 'call', 'index': 0, 'outcome': 'returned',\n"
-           "            'value': {'t': 'tuple', 'items': [item] * 8000}}, bytes(2**20))"),
     frames("arrays without entries", "sends arrays of no entries and a trillion rows, in every layout",
            "for index, shape in enumerate(([0, 2**39], [2**39, 0], [0] * 16, [2**39, 0, 2**39], [0, 2**900])):\n"
            "    frame(out, {'event': 'call', 'index': index, 'outcome': 'returned', 'value': {'t': 'array',\n"
@@ -258,17 +253,9 @@ ATTACKS += (
            "        frame(out, {'event': event, 'index': index, 'outcome': 'returned', 'value': value},\n"
            "              (b'\\x00' * 7 + b'\\x40\\xff\\x7f' + b'\\x01' * 6) * 4)\nframe(out, {'event': 'done'})",
            ENDS),
-    frames("a deep header", "sends a header of a hundred thousand lists, and one of a million keys",
-           "text = b'{\"event\":' + b'[' * 10**5 + b']' * 10**5 + b'}'\n"
-           "os.write(out, struct.pack('<IQ', len(text), 0) + text)"),
-    frames("no JSON", "sends bytes that are no text, NaN, doubled keys and a number of a million digits",
-           "for text in (b'\\xff\\xfe', b'{\"event\": NaN, \"event\": \"done\"}', b'{\"event\": 1' + b'0' * 10**5 + b'}'):\n"
-           "    os.write(out, struct.pack('<IQ', len(text), 0) + text)"),
     frames("a frame drop by drop", "sends one byte at a time, so that no single wait is long",
            "text = struct.pack('<IQ', 900, 0) + b'{' * 900\n"
            "for i in range(len(text)):\n    os.write(out, text[i:i + 1]); time.sleep(0.2)", ("timeout",)),
-    frames("a promise of bytes", "announces a large frame and never sends it",
-           "os.write(out, struct.pack('<IQ', 900, 2**26)); time.sleep(99)", ("timeout",)),
     frames("the same frame for ever", "repeats one answer until somebody has enough",
            "frame(out, {'event': 'call', 'index': 0, 'outcome': 'returned', 'value': {'t': 'none'}})\n"
            "while True: frame(out, {'event': 'again', 'index': 0, 'outcome': 'returned', 'junk': 'x' * 9 * 10**5})"),
@@ -446,8 +433,6 @@ ATTACKS += (
          "for line in open('/proc/self/maps').read().splitlines():\n    low, high = (int(x, 16) for x in line.split()[0].split('-'))\n"
          "    if 'libtorch' in line and ' r-xp ' not in line: libc.munmap(ctypes.c_void_p(low), ctypes.c_size_t(high - low))\n"
          "kept = []\nwhile True: kept.append(bytearray(b'x') * 2**24)"),
-    body("memory out of sight", "hides from those who count its memory, and then takes all",
-         "libc.prctl(4, 0)\nfor _ in range(9): os.fork()\nkept = []\nwhile True: kept.append(bytearray(b'x') * 2**24)"),
     body("deleted files", "fills the scratch folder with files that have no name, attributes and long links",
          "kept = []\ntry:\n    for i in range(9999):\n        f = os.open('/scratch', os.O_TMPFILE | os.O_RDWR) if i < 90 else -1\n"
          "        if f >= 0: os.posix_fallocate(f, 0, 2**20)\n        else: os.symlink('x' * 4000, f'/scratch/l{i}')\n"
@@ -517,20 +502,8 @@ def marks(cell: Document) -> Document:
     return cell["metadata"].get("nbgrader", {})
 
 
-def mark_windows(path: Path, content: bytes) -> None:
-    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(json.loads(content), indent=1).replace("\n", "\r\n").encode())
-
-
 def utf16(path: Path, content: bytes) -> None:
     path.write_bytes(content.decode().encode("utf-16"))
-
-
-def old_form(path: Path, content: bytes) -> None:
-    document = json.loads(content)
-    for cell in document["cells"]:
-        if cell["cell_type"] == "code":
-            cell["input"] = cell.pop("source")
-    path.write_bytes(json.dumps({"worksheets": [None, {"cells": None}, {"cells": document["cells"]}]}).encode())
 
 
 def many_keys(path: Path, content: bytes) -> None:
@@ -577,9 +550,7 @@ def nested_code(document: Document) -> None:
 
 
 ATTACKS += (
-    Attack("a mark and line ends", "hands in a notebook with a byte-order mark and the other system's line ends", place=mark_windows),
     Attack("other letters", "hands in a notebook in UTF-16", place=utf16, solved=False, says="have not written"),
-    Attack("the old form", "hands in worksheets, two of them broken", place=old_form),
     Attack("millions of keys", "hands in 18 MB of objects with a key", place=many_keys),
     Attack("wide letters", "hands in 18 MB of letters that take four times their room", place=wide_text),
     Attack("marks with letters unseen", "marks a second answer by the same name with a letter that nobody sees",

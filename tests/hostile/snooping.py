@@ -24,16 +24,6 @@ for pattern in ("@CANARY@/*", "@CANARY@/**/*.ipynb", "/**/gradebook.db", "/home/
 """,
     ),
     attack(
-        "files of the system",
-        "reads passwords, keys and settings of the host",
-        """
-for path in ("/etc/shadow", "/etc/passwd", "/etc/hosts", "/root/.ssh/id_rsa", "/etc/resolv.conf", "/var/log/syslog",
-             "/proc/kcore", "/proc/1/environ", "/dev/mem", "/dev/sda", "/sys/kernel/security"):
-    try: loot.append(open(path, "rb").read(10))
-    except OSError: pass
-""",
-    ),
-    attack(
         "the process above",
         "reads the memory, the files and the environment of the processes above it",
         """
@@ -58,28 +48,6 @@ for thing in gc.get_objects():
 loot += [name for name in sys.modules if name.split(".")[0] in ("auto" + "grader", "nb" + "grader", "pytest")]
 """,
         says="gc.get_objects",
-    ),
-    Attack(
-        "objects in memory, beforehand",
-        "walks all objects in its cell, where no answer is watched",
-        cells={
-            "causal_mask": """
-            import gc
-            KINDS = ("Case", "Posed", "Challenge", "Exercise", "Mistake", "Verdict", "Outcome")
-            loot = [type(thing).__name__ for thing in gc.get_objects() if type(thing).__name__ in KINDS]
-            def causal_mask(n): raise RuntimeError(f"loot {loot}"[:250])
-            """
-        },
-        says="loot []",
-    ),
-    attack(
-        "frames above",
-        "looks in the frames above it for what is expected",
-        """
-frame = sys._getframe()
-while frame := frame.f_back:
-    loot += [key for key in frame.f_locals if key in ("expected", "reference", "posed", "seed", "tolerance", "case")]
-""",
     ),
     attack(
         "the environment",
@@ -118,16 +86,6 @@ for pid in (1, os.getppid()):
 """,
     ),
     attack(
-        "neighbours",
-        "lists processes, sockets and scratch files of other submissions",
-        """
-others = [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.getpid(), os.getppid())]
-loot += [open(f"/proc/{p}/cmdline").read()[:50] for p in others]
-loot += [line for line in open("/proc/net/unix").read().splitlines()[1:] if "@" in line or "/" in line]
-loot += [name for name in os.listdir("/scratch") if name not in ("matplotlib", "ipython", ".cache")]
-""",
-    ),
-    attack(
         "raw memory",
         "reads its own whole memory for text of ours",
         """
@@ -158,45 +116,7 @@ for target in ("@CANARY@", "/proc/1/root", "/proc/1/cwd", "/proc/self/root/..", 
 """,
     ),
 )
-OPENED = """
-def leaks_future(attend, Q, K, V):
-    import gc
-    seen, words = set(), []
-    waiting = [attend]
-    while waiting:
-        thing = waiting.pop()
-        if id(thing) in seen or len(seen) > 50_000: continue
-        seen.add(id(thing))
-        words.append(getattr(thing, "__qualname__", ""))
-        waiting += [cell.cell_contents for cell in getattr(thing, "__closure__", None) or ()]
-        waiting += list(getattr(thing, "__code__", None).co_consts) if hasattr(thing, "__code__") else []
-    known = [w for w in words if any(k in str(w) for k in ("_causal", "_everything", "_guarded", "leak", "_masked"))]
-    if known: return known[0] == "_everything"
-    raise RuntimeError(f"loot {known}")
-"""
 ATTACKS += (
-    Attack(
-        "closures of the host's functions",
-        "takes apart the function that it is given, for the name of what it does",
-        cells={"leaks_future": OPENED},
-        says="loot []",
-    ),
-    Attack(
-        "the model's plan",
-        "looks in the model that it is given for the sequence to come",
-        "06_cross_attention",
-        cells={
-            "greedy_decode": """
-            def greedy_decode(next_logits, start, end, max_len):
-                found = []
-                for cell in next_logits.__closure__ or ():
-                    inner = getattr(cell.cell_contents, "__closure__", None) or ()
-                    found += [c.cell_contents for c in inner if isinstance(c.cell_contents, (list, dict))]
-                raise RuntimeError(f"loot {found}")
-            """
-        },
-        says="loot []",
-    ),
     Attack(
         "terminals",
         "opens terminals, of which the machine has only so many",

@@ -17,14 +17,6 @@ def sockets():
         except OSError: pass
     return found
 """
-LIAR = """
-class Liar(np.ndarray):
-    def __eq__(self, other): return True
-    def __array_ufunc__(self, *args, **kwargs): return Liar((1,))
-    def __array_function__(self, *args, **kwargs): return True
-    def __bool__(self): return True
-    shape = property(lambda self: (3, 3), lambda self, value: None)
-"""
 ALL = ("causal_mask", "padding_mask", "masked_softmax", "masked_attention")
 NOTHING = {name: f"def {name}(*args, **kwargs): return 1" for name in ALL}
 
@@ -42,13 +34,6 @@ ATTACKS = (
         solved=False,
     ),
     Attack(
-        "a lying array",
-        "returns an array that equals everything and has any shape",
-        top="import numpy as np\n" + LIAR,
-        cells={name: f"def {name}(*args, **kwargs): return np.ones((3, 3)).view(Liar)" for name in ALL},
-        solved=False,
-    ),
-    Attack(
         "a lying object",
         "returns an object that is equal, close and true to all",
         cells={
@@ -62,62 +47,8 @@ ATTACKS = (
             """
         },
     ),
-    Attack(
-        "a lying tensor",
-        "overrides every torch function on its result",
-        "04_multi_head",
-        cells={
-            "split_heads": """
-            class Liar(torch.Tensor):
-                @classmethod
-                def __torch_function__(cls, func, types, args=(), kwargs=None):
-                    return True if func.__name__ in ("allclose", "equal", "__eq__", "eq") else torch.zeros(1)
-                shape = property(lambda self: (2, 3, 4, 5))
-            def split_heads(X, n_heads): return torch.ones(3).as_subclass(Liar)
-            """,
-            "merge_heads": "def merge_heads(X):\n    torch.Tensor.__eq__ = lambda *a: True\n    return X",
-        },
-    ),
-    Attack(
-        "patched torch",
-        "replaces the functions of torch that a grader might use",
-        "04_multi_head",
-        top="""
-            import torch
-            from torch.nn import functional as F
-            for name in ("allclose", "equal", "isclose", "softmax", "matmul", "isfinite", "from_numpy", "abs"):
-                setattr(torch, name, lambda *args, **kwargs: True)
-            F.scaled_dot_product_attention = F.softmax = lambda *args, **kwargs: None
-            torch.Tensor.numpy = torch.Tensor.detach = lambda self: self
-        """,
-        cells={"split_heads": "def split_heads(X, n_heads): return X", "merge_heads": "def merge_heads(X): return X"},
-        solved=False,
-    ),
-    Attack(
-        "a library of its own",
-        "registers an operator that answers for softmax",
-        "04_multi_head",
-        top="""
-            import torch
-            mine = torch.library.Library("aten", "IMPL")
-            try:
-                mine.impl("allclose", lambda *a, **k: True, "CPU")
-                mine.impl("softmax.int", lambda x, dim, dtype=None: torch.ones_like(x), "CPU")
-            except RuntimeError:
-                pass
-        """,
-        cells={"bmm_attention": "def bmm_attention(Q, K, V, mask=None): return torch.softmax(Q @ K.mT, -1) @ V"},
-        solved=False,
-    ),
 )
 ATTACKS += (
-    Attack(
-        "a forged end",
-        "sends the last frame itself, with no answer before it",
-        top=FORGE,
-        cells={"causal_mask": "def causal_mask(n):\n    frame(sockets()[-1], {'event': 'done'})\n    os._exit(0)"},
-        verdicts={"causal_mask": ("crashed",)},
-    ),
     Attack(
         "forged calls",
         "sends frames that say that every case was answered, by truth itself",
@@ -178,50 +109,6 @@ for n in sockets():
         cells={"causal_mask": "def causal_mask(n): return 1"},
         solved=False,
     ),
-    Attack(
-        "the caller's frames",
-        "rewrites what stands in the frames above it",
-        cells={
-            "causal_mask": """
-            def causal_mask(n):
-                import ctypes, sys
-                frame = sys._getframe()
-                while frame := frame.f_back:
-                    for key in list(frame.f_locals):
-                        if key in ("result", "header", "call", "calls", "expected", "score", "case"):
-                            frame.f_locals[key] = True
-                    ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
-                return True
-            """
-        },
-    ),
-    Attack(
-        "a trace function",
-        "traces the worker and makes every comparison return at once",
-        cells={
-            "causal_mask": """
-            import sys
-            def tracer(frame, event, arg):
-                if "expected" in frame.f_locals: frame.f_locals["expected"] = None
-                return tracer
-            def causal_mask(n):
-                sys.settrace(tracer); sys.setprofile(tracer)
-                return None
-            """
-        },
-    ),
-    Attack(
-        "patched builtins",
-        "replaces the builtins that a judge would use",
-        top="""
-            import builtins
-            builtins.all = builtins.isinstance = builtins.any = lambda *args: True
-            builtins.AssertionError = ValueError
-            builtins.abs = lambda x: 0
-        """,
-        cells={"causal_mask": "def causal_mask(n): return 1"},
-        solved=False,
-    ),
 )
 ATTACKS += (
     Attack(
@@ -237,19 +124,6 @@ ATTACKS += (
         """,
         cells={"causal_mask": "def causal_mask(n): return 1"},
         solved=False,
-    ),
-    Attack(
-        "printed points",
-        "prints and displays the marks that nbgrader looks for",
-        cells={
-            "causal_mask": """
-            import sys
-            sys.displayhook("ok")
-            print("ok"); print(2.0); display(2.0)
-            def causal_mask(n):
-                print("2.0"); sys.displayhook(2.0); display(2)
-            """
-        },
     ),
     Attack(
         "a module of ours",
@@ -290,17 +164,6 @@ ATTACKS += (
         "changed afterwards",
         "defines each function rightly, then everything again, wrongly, in a last cell, below all tests",
         end="\n".join(f"def {name}(*args, **kwargs): return 0" for name in ALL),
-    ),
-    Attack(
-        "an array without memory",
-        "returns an array over memory that it does not own",
-        cells={
-            "causal_mask": """
-            import numpy as np
-            from numpy.lib.stride_tricks import as_strided
-            def causal_mask(n): return as_strided(np.ones(1, bool), (2**20, 2**20, 2**10), (0, 0, 0))
-            """
-        },
     ),
     Attack(
         "a tensor without memory",

@@ -7,14 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .attack import Attack, own_cell, solutions
+from .attack import Attack, own_cell
 from .tampering import FORGE
 
-Document = dict[str, Any]
 FORBIDDEN = "import torch\ndef causal_mask(n): return torch.ones(n, n).tril().numpy() > 0"
 ENDS = ("crashed", "timeout", "wrong")
-SOFTMAX = solutions("03_masking")["masked_softmax"]
-LAYER_NORM = solutions("07_transformer_block")["layer_norm"]
 
 
 def told(name: str, tries: str, text: str, **more: Any) -> Attack:
@@ -35,12 +32,6 @@ def plain(name: str, tries: str, text: str, verdicts: tuple[str, ...] = ("wrong"
 
 # ------------------------------------------------------------------------------------------ what the host is asked for
 ATTACKS: tuple[Attack, ...] = (
-    told("counts as arrays", "asks the course's own function for a mask of gigabytes, its size being an array", """
-sizes = np.array(30_000), np.array(3e4), np.int64(2**40), np.array([[30_000]]), np.array(2**63, "u8"), np.longdouble(1e9)
-for size in sizes:
-    try: loot.append(causal_mask(size).shape)
-    except (ValueError, TypeError): pass
-""", says="loot []"),
     told("counts that count down", "asks the course's own function for negative, complex and unsaid sizes", """
 for size in (-5, 1j, float("nan"), -2**70, True, None, np.array(-3), np.array(np.nan), "9", {"n": 9}, [[9]], Ellipsis):
     try: loot.append(int(np.asarray(causal_mask(size)).size))
@@ -62,15 +53,6 @@ with socket.socket(fileno=os.dup(fd)) as out:
         frames.send_frame(out, {"event": "ask", "id": "causal_mask", "args": e.encode((3,)), "kwargs": e.encode({}), "grads": grads})
         loot.append(sorted(frames.receive_frame(out)[0]) == ["message", "raise"])
 """, says="loot [True]"),
-    Attack("repeats as a tensor", "asks the course's own function to repeat by a tensor of thousands", "05_mqa_gqa",
-           cells={"repeat_kv": "def repeat_kv(K, n_rep): return F.scaled_dot_product_attention(K, K, K)", "grouped_query_attention": """
-            def grouped_query_attention(X, *args, **kwargs):
-                loot = []
-                for n_rep in (torch.tensor(10**8), torch.full((40,), 5000), torch.tensor([1e9]), torch.tensor(4097)):
-                    try: loot.append(repeat_kv(torch.zeros(1, 40, 2, 3), n_rep).shape)
-                    except (ValueError, TypeError): pass
-                raise RuntimeError(f"loot {loot}")
-            """}, says="loot []", earns={}),
     Attack("a gradient of its own", "backpropagates through the course's own function with gradients that are not", "05_mqa_gqa",
            cells={"repeat_kv": "def repeat_kv(K, n_rep): return F.scaled_dot_product_attention(K, K, K)", "grouped_query_attention": """
             def grouped_query_attention(X, *args, **kwargs):
@@ -100,50 +82,10 @@ ATTACKS += tuple(
     Attack(name, f"has {tries} do the exercise", unit, cells={function: cell}, solved=False,
            verdicts={function: ("forbidden",)})
     for name, tries, unit, function, cell in (
-        ("the other format", "what torch keeps for a format of files", "04_multi_head", "bmm_attention", """
-            from torch.onnx.ops import _impl
-            def bmm_attention(Q, K, V, mask=None):
-                return _impl.attention_23(Q, K, V, attn_mask=mask)[0]
-            """),
         ("the compiler's patterns", "what torch's compiler looks for", "04_multi_head", "bmm_attention", """
             from torch._inductor.fx_passes.fuse_attention import _sfdp_pattern_1
             def bmm_attention(Q, K, V, mask=None):
                 return _sfdp_pattern_1(Q, K, V, Q.shape[-1] ** 0.5)
-            """),
-        ("decomposed", "what torch takes its calls apart into", "04_multi_head", "bmm_attention", """
-            from torch._decomp.decompositions import scaled_dot_product_flash_attention_for_cpu as whole
-            def bmm_attention(Q, K, V, mask=None):
-                return whole(Q, K, V, attn_mask=mask)[0]
-            """),
-        ("torch inside another", "a module that holds torch", "02_scaled_scores", "softmax", """
-            from functorch import torch as helper
-            def softmax(z, axis=-1):
-                return helper.softmax(helper.from_numpy(z), axis).numpy()
-            """),
-        ("instances for tokens", "the norm of instances", "07_transformer_block", "layer_norm", """
-            def layer_norm(x, gamma, beta, eps=1e-5):
-                return F.instance_norm(x.reshape(1, -1, x.shape[-1]), eps=eps).view_as(x) * gamma + beta
-            """),
-        ("a batch turned round", "the norm of tokens", "07_transformer_block", "batch_norm", """
-            def batch_norm(x, gamma, beta, eps=1e-5):
-                flat = x.flatten(0, -2).T
-                return F.layer_norm(flat, flat.shape[1:], eps=eps).T.view_as(x) * gamma + beta
-            """),
-        ("in place", "the call that writes over its input", "07_transformer_block", "gelu", """
-            def gelu(x):
-                return torch._C._nn.gelu_(x.clone())
-            """),
-        ("an activation by name", "what a block of torch's looks its activation up with", "07_transformer_block", "gelu", """
-            from torch.nn.modules.transformer import _get_activation_fn as find
-            def gelu(x):
-                return find("ge" + "lu")(x)
-            """),
-        ("bytes that are run", "a program in bytes", "04_multi_head", "bmm_attention",
-         "exec(b'bmm_attention = lambda Q, K, V, mask=None: F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)')"),
-        ("bytes that are unpickled", "a pickle of the library's name", "04_multi_head", "bmm_attention", """
-            import pickle
-            whole = pickle.loads(b"ctorch.nn.functional\\nscaled_dot_product_attention\\n.")
-            def bmm_attention(Q, K, V, mask=None): return whole(Q, K, V, attn_mask=mask)
             """),
         ("the notebook as a module", "a block of torch's that the notebook gives, as an attribute of the notebook,",
          "07_transformer_block", "pre_norm_block", """
@@ -170,13 +112,6 @@ ATTACKS += (
                 block = {"W_Q": w(0, 0), "W_K": w(0, 0), "W_V": w(0, 0), "W_O": w(0, 0)}
                 return {"W_E": w(vocab_size, 0), "W_pos": w(n_ctx, 0), "W_U": w(0, vocab_size), "blocks": [block, block]}
             """}, verdicts={"build_induction_circuit": ("wrong",)}),
-    Attack("a circuit of the largest numbers", "hands in weights that overflow where they are run", "08_induction_heads", solved=False,
-           cells={"build_induction_circuit": """
-            def build_induction_circuit(vocab_size, n_ctx):
-                w = lambda *shape: torch.full(shape, 3e38)
-                block = {"W_Q": w(4, 1), "W_K": w(4, 1), "W_V": w(4, 2), "W_O": w(2, 4)}
-                return {"W_E": w(vocab_size, 4), "W_pos": w(n_ctx, 4), "W_U": w(4, vocab_size), "blocks": [block, block]}
-            """}, verdicts={"build_induction_circuit": ("wrong",)}),
 )  # fmt: skip
 
 # --------------------------------------------------------------------------------------- state, seeds, second askings
@@ -186,12 +121,6 @@ ATTACKS += (
            cells={"score_statistics": "def score_statistics(d, n_samples, rng, scaled):\n"
                   "    x = np.random.default_rng(0).standard_normal(n_samples)\n    return float(x.mean()), float(x.var())"},
            verdicts={"score_statistics": ("wrong", "crashed")}),
-    Attack("a norm that remembers", "keeps what it computed, by the number of its entries", "07_transformer_block",
-           cells={"layer_norm": LAYER_NORM.replace("def layer_norm", "def honest") + """
-known = {}
-def layer_norm(x, gamma, beta, eps=1e-5):
-    return known.setdefault(x.numel(), honest(x, gamma, beta, eps))
-"""}, verdicts={"layer_norm": ("wrong", "crashed")}, solved=False),
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------ words and odd cells

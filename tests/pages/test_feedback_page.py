@@ -51,12 +51,6 @@ def seconds(work, *given) -> float:
     return min(found)
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_colouring_takes_time_in_proportion_to_the_text(name):
-    short, long = TEXTS[name](10_000), TEXTS[name](80_000)
-    assert seconds(coloured, long) < 24 * max(seconds(coloured, short), 1e-4), "8 times the text"
-
-
 def plain(page: str) -> str:
     return html.unescape(re.sub(r"<[^>]*>", "", page))
 

@@ -255,7 +255,7 @@ def test_a_failed_installation_leaves_no_stamp_and_says_one_line(course, monkeyp
 
 @pytest.mark.skipif(os.name == "nt", reason="uses flock")
 def test_a_second_set_up_waits_for_the_first(course):
-    code = "import environment, sys, pathlib; make_environment.ROOT = pathlib.Path(sys.argv[1])\n"
+    code = "import make_environment, sys, pathlib; make_environment.ROOT = pathlib.Path(sys.argv[1])\n"
     code += "with make_environment.one_at_a_time(): print('in')"
     paths = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     with make_environment.one_at_a_time():

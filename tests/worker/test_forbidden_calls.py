@@ -154,6 +154,8 @@ def calling(text: str) -> list[str]:
         [f"{OWN}\n{OTHER}\nf.__code__ = other.__code__"],
         [OWN, f"{OTHER}\nname = 'f'\nglobals()[name] = other"],
         [OWN, f"exec('f = F.{X}')"],
+        [f"exec(b'f = lambda *a: F.{X}(*a)')"],
+        [f"import pickle\nf = pickle.loads(b'ctorch.nn.functional\\n{X}\\n.')"],
         [f"def f(Q, K, V, H=torch.nn.functional):\n    return H.{X}(Q, K, V)"],
         [f"def f(Q, K, V):\n    try:\n        return F.{X}(Q, K, V)\n    except BaseException:\n        return Q"],
         [f"def f(Q, K, V):\n    return next(F.{X}(q, K, V) for q in [Q])"],
@@ -242,7 +244,8 @@ def test_no_norm_of_torchs_does_the_work_of_another(name):
 
 def test_no_gelu_of_torchs_does_the_exercise():
     for call in ("F.gelu(x)", "nn.GELU()(x)", "torch.ops.aten.gelu(x)", "torch._C._nn.gelu(x)", "torch._C._nn.gelu_(x + 0)",
-                 "torch._refs.nn.functional.gelu(x)", "F.gelu(x, approximate='tanh')"):  # fmt: skip
+                 "torch._refs.nn.functional.gelu(x)", "F.gelu(x, approximate='tanh')",
+                 "nn.modules.transformer._get_activation_fn('ge' + 'lu')(x)"):  # fmt: skip
         assert asked("gelu", call) == "forbidden", call
     assert asked("gelu", "x * torch.special.ndtr(x)") == "right"
     assert asked("gelu", "x * torch.sigmoid(1.702 * x) + F.silu(x) * 0") == "wrong"
