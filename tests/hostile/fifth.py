@@ -84,7 +84,7 @@ ATTACKS: tuple[Attack, ...] = (
         "sends 12 MB of headers, each of tens of thousands of objects that take several times their letters",
         cells={"causal_mask": SENDS + NAMES},
         verdicts={"causal_mask": ("crashed",)},
-        says="It returned more than",
+        says="returned more than",
         solved=False,
     ),
     Attack(

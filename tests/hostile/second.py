@@ -551,7 +551,7 @@ def nested_code(document: Document) -> None:
 
 ATTACKS += (
     Attack("other letters", "hands in a notebook in UTF-16", place=utf16, solved=False, says="have not written"),
-    Attack("millions of keys", "hands in 18 MB of objects with a key", place=many_keys),
+    Attack("millions of keys", "hands in 18 MB of objects with a key", place=many_keys, solved=False, says="holds too much"),
     Attack("wide letters", "hands in 18 MB of letters that take four times their room", place=wide_text),
     Attack("marks with letters unseen", "marks a second answer by the same name with a letter that nobody sees",
            edit=hidden_letters),
