@@ -72,7 +72,7 @@ def refusals(root: Path, units: Sequence[str], waiting: Sequence[HandedIn]) -> l
     otherwise = by_another_rule(root, rule_digest(load_config(root))) & wanted.keys()
     for unit in sorted({unit for unit, _ in otherwise} - {item.unit for item in waiting}):
         lines.append(f"{unit}: the marks were made by another rule for late work; run `autograder grade {unit}`")
-    graded = {unit for unit, _ in wanted}  # nothing of the others is exported
+    graded = {unit for unit, _ in wanted}  # units without marks are not exported
     for unit, number in Counter(item.unit for item in waiting if item.unit in graded).items():
         remedy = f"run `autograder grade {unit}`"
         are = "notebook is" if number == 1 else "notebooks are"
