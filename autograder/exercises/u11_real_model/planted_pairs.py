@@ -193,9 +193,9 @@ def planted(
     decoys: tuple[Decoy, ...],
     **sizes: int,
 ) -> dict[str, Any]:
-    """Draw arguments of `find_source` until the source leads, whether or not its own gain counts.
+    """Draw arguments of `find_source` until the source clearly scores best, with and without its own norm's gain.
 
-    If the decoys don't test the reader's gain, the source also leads without that gain and with its inverse.
+    If the decoys don't test the reader's gain, the source also scores best without that gain and with its inverse.
 
     scores: of all candidates, (layers, heads), from the arguments and a slip.
     """
