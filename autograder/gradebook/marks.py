@@ -246,7 +246,7 @@ def _verdict(unit: str, question: Question, judged: Verdict | None, mark: Mark |
 
 
 def disagreements(course: Course, marks: Found, units: Sequence[str] = ()) -> Iterator[str]:
-    """Yield a line with the remedy for each unit whose questions or points in the gradebook are out of date."""
+    """Yield a line with the remedy for each unit whose questions or points differ between gradebook and course."""
     for unit in dict.fromkeys(unit for unit, _ in marks if not units or unit in units):
         if unit not in course.units():
             remedy = f"put solutions/{unit} back and run `autograder release {unit}`"

@@ -371,8 +371,10 @@ class Collect(ExchangeCollect):
             return False
 
     def _counts_more(self, chosen: Arrived, files: dict[str, bytes], place: Path) -> bool:
-        """Return whether it replaces what is stored: it must differ, and be newer (or of another time with
-        `before_duedate`)."""
+        """Return whether it replaces what is stored.
+
+        It must differ from that and be newer; with `before_duedate` it may also be older.
+        """
         try:
             if all(read_file(place / name) == content for name, content in files.items()):
                 return False

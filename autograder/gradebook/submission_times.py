@@ -145,7 +145,7 @@ def mistrust(coursedir: CourseDirectory, log: Logger) -> None:
         try:
             read_timestamp(folder / NAME, zone)
         except ValueError:
-            coursedir.ignore = [*coursedir.ignore, NAME]  # ignores everybody's: nbgrader has one list for a run
+            coursedir.ignore = [*coursedir.ignore, NAME]  # ignores all of them: nbgrader has one list for a run
             return
 
 

@@ -115,8 +115,8 @@ def judge_function(
 ) -> Verdict:
     """Return the verdict on a Python function, on cases drawn from `seed` (None: fresh ones).
 
-    reread: whether other versions of its source may be run here, with alarms that may end this process. named: whether
-    to look for the mistake in a wrong answer, on which the mark does not depend.
+    reread: whether other versions of its source may be run here, with alarms that may end this process.
+    named: whether to look for the mistake in a wrong answer, on which the mark does not depend.
     """
     name = name or function.__name__
     posed = Challenge().posed(name) if seed is None else _posed(name, seed)

@@ -84,7 +84,10 @@ def _number(text: Any) -> float | None:
 def own_verdicts(
     assignment: Assignment, submission: Transplanted, outcomes: Mapping[str, CellOutcome], session: Session
 ) -> dict[str, Verdict]:
-    """Return the verdicts on all questions that are no exercises of the course; call it after those are asked."""
+    """Return the verdicts on all questions that are not exercises of the course.
+
+    Call it only after the exercises of the course have been asked.
+    """
     verdicts = {q.name: _by_hand(assignment, q, submission) for q in assignment.of_kind(*BY_HAND)}
     answers = answers_of_tests(assignment)
     asked = []

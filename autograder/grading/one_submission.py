@@ -176,10 +176,12 @@ def _asked(
     earlier: Mapping[str, Verdict],
     text: str,
 ) -> Verdict:
-    """Return the verdict on one function. If it fails and uses failed earlier ones, ask it again with the course's. A
-    function that is wrong only because of earlier ones should lose no points, because they have lost theirs already.
+    """Return the verdict on one function. If it fails and uses failed earlier ones, ask it again with the course's.
+
+    A function that is wrong only because of earlier ones should lose no points, because those have lost theirs already.
     Forbidden code in earlier functions must neither help here nor cost points again, so forbidden functions are
-    replaced from the start. text: the source of the function's cell.
+    replaced from the start.
+    text: the source of the function's cell.
     """
     failed = [
         name

@@ -19,10 +19,10 @@ from ..exercises import is_exercise
 from ..reading.course_contents import Course
 
 #: The fewest nodes that an answer's syntax tree must have to be compared, and that all matching answers of a pair must
-#have together.
+#: have together.
 LEAST, LEAST_TOGETHER = 20, 60
 #: The share of common nodes from which two answers match, and the share of matching answers from which two notebooks
-#are alike.
+#: are alike.
 SAME, ALIKE = 0.8, 0.6
 #: Name under which the course's own answers are listed.
 PUBLISHED = "the published solution"

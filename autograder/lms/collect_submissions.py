@@ -114,10 +114,10 @@ def _is_a_test(sender: Sender, person: Person | None) -> bool:
 
 
 def _another(sender: Sender, person: Person) -> bool:
-    """Return whether Moodle's file and worksheet name two people, because a number may be a group's or another
-    assignment's.
+    """Return whether Moodle's file and worksheet name two people.
 
-    Moodle's older versions put the group's name before the student's. Canvas's number is always one person's.
+    They may, because a number may be a group's or come from another assignment. Moodle's older versions put the group's
+    name before the student's. Canvas's number is always one person's.
     """
     called, name = _letters(sender.name), _letters(person.name)
     if sender.lasting or not called or not name:

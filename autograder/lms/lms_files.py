@@ -3,11 +3,11 @@
 The list is a CSV file. Systems and their versions differ in capitals, as in "Maximum Grade", so the names of columns
 are compared without regard to case.
 
-Canvas names a file `lovelaceada_4711_90210_03_masking.ipynb`; Moodle puts it into a folder that is named `Ada
-Lovelace_4711_assignsubmission_file_`. Any other archive is read as STUDENT/…/notebook. No file is unpacked to a path
-that the archive names, and everything has a limit. In a path, the first part that contains both a name and a number was
-written by the system; the student chose everything after it. Systems write / between parts, so a backslash is the
-student's.
+Canvas names a file `lovelaceada_4711_90210_03_masking.ipynb`; Moodle puts it into a folder that is named
+`Ada Lovelace_4711_assignsubmission_file_`. Any other archive is read as STUDENT/…/notebook. No file is unpacked to a
+path that the archive names, and everything has a limit. In a path, the first part that contains both a name and a
+number was written by the system; the student chose everything after it. Systems write / between parts, so a backslash
+is the student's.
 """
 
 from __future__ import annotations
@@ -373,8 +373,9 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> 
 
 
 def sender_of(name: str, plain: bool = False) -> Sender | None:
-    """Return who handed the file in. The student chooses the end of its name, so the part that the system wrote, which
-    comes first, decides.
+    """Return who handed the file in.
+
+    The student chooses the end of its name, so the part that the system wrote, which comes first, decides.
 
     plain: whether other submissions are in folders named only STUDENT. Everything below such a folder is that student's
     choice; otherwise, a folder may have been put around the system's names.

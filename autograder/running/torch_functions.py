@@ -14,7 +14,7 @@ from ..worker.encode_values import Foreign, Tensor, leaves, map_leaves
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit torch to one thread in the `with` block: on such small tensors, waking several costs more than the work."""
+    """Use one torch thread in the `with` block: on such small tensors, waking several costs far more than the work."""
     import torch
 
     before = torch.get_num_threads()

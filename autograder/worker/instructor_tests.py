@@ -17,9 +17,9 @@ from .call_function import describe_error
 
 
 class OwnTests:
-    """Runs one notebook's tests, each in the state of the notebook at the test's place, because later cells may reuse a
-    name.
+    """Runs one notebook's tests, each in the state of the notebook at the test's place.
 
+    Otherwise a later cell could have given a name another meaning.
     transform: converts a cell with magics to Python.
     """
 
