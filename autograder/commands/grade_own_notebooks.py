@@ -131,7 +131,7 @@ def check_notebooks(root: Path | None, paths: Sequence[Path]) -> Found:
 
 
 def whose_judge(root: Path | None, checked: Sequence[Checked]) -> str:
-    """Return a line that says who judged, if that is not the course that holds the notebooks; else ""."""
+    """Return a line that says which autograder judged, if it is not that of the course with the notebooks; else ""."""
     places = {above(Path(os.path.realpath(item.path)).parent) for item in checked}
     if places <= {HOME}:
         return ""

@@ -42,7 +42,7 @@ from .health_check import load_config
 
 
 class GetMarks(GetGrades):
-    """Extends nbgrader's GetGrades, which shows 0 for an unmarked cell, with whether the cell is marked or waits."""
+    """Adds to nbgrader's GetGrades, which shows 0 for an unmarked cell, whether each cell is marked or still waits."""
 
     def _get_score(self, cell: NotebookNode, resources: dict) -> None:
         super()._get_score(cell, resources)

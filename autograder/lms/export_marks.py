@@ -185,7 +185,7 @@ def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> l
     for row, person in enumerate(roster.people):
         if person.is_a_test:
             continue
-        if person.cell("ID"):  # Moodle's number is another student's in the next assignment.
+        if person.cell("ID"):  # In another assignment, Moodle gives the number to another student.
             by_number[person.number].add(row)
         for name in person.ids():
             by_id[name].add(row)

@@ -20,8 +20,10 @@ def loss(Q, K, V, d_output):
 
 
 def slopes(of, X):
-    """Return the derivative of `of` with respect to each entry of X, by moving one entry at a time, without a
-    formula."""
+    """Return the derivative of `of` with respect to each entry of X.
+
+    It moves one entry at a time instead of deriving a formula.
+    """
     moved = X + STEP * np.eye(X.size).reshape(X.size, *X.shape)
     return (of(moved).imag / STEP.imag).reshape(X.shape).astype(X.dtype)
 
