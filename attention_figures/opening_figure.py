@@ -8,7 +8,8 @@ import math
 from . import live
 from .appearance import colours
 
-#: A key has two numbers: how well the word can be what goes in, and what holds it. A query asks for one of them.
+#: A key has two numbers: how well the word fits as the thing that goes in, and how well as the thing that holds it. A
+#: query asks for one of the two.
 DATA = {
     "words": ["the trophy", "doesn't fit in", "the suitcase", "because", "it", "is too", "big"],
     "asker": 4,

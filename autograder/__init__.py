@@ -10,7 +10,8 @@ __version__ = "0.1.0"
 
 __all__ = ["__version__", "judge_here"]
 
-#: nbformat has jsonschema import what checks addresses and durations: no notebook has any, and it takes a second.
+#: jsonschema, which nbformat uses, imports these to check addresses and durations, which no notebook contains; the
+#: import takes a second.
 NEEDLESS = ("rfc3987_syntax", "rfc3986_validator", "isoduration")
 
 

@@ -52,7 +52,7 @@ def _in_settings(error: Exception) -> str:
 
 
 def _not_installed(error: ImportError) -> str | None:
-    """The remedy for a missing package of other people; a missing module of the course is an internal error."""
+    """The remedy for a missing third-party package; a missing module of the course is an internal error."""
     package = (error.name or "").partition(".")[0]
     if not package or package in ("autograder", *sys.stdlib_module_names):
         return None

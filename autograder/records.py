@@ -51,10 +51,11 @@ BY_HAND = (MANUAL, TASK)
 class Question:
     """One thing that earns points.
 
-    name: the name of an exercise's function; otherwise that of the answer's cell, or the cell's own `grade_id`.
+    name: for an exercise, the name of its function; otherwise the `grade_id` of the cell with the answer or, failing
+    that, of the cell that carries the points.
     cell: the `grade_id` of the cell that carries the points. kind: EXERCISE, TESTS, MANUAL or TASK.
     source: for TESTS, the whole test as it runs, including what is hidden from students if that is known.
-    excluded: whether it counts for nobody; `points` is then 0, and `worth` is what it was.
+    excluded: whether the question counts for nobody; `points` is then 0, and `worth` holds the points from before.
     """
 
     name: str
@@ -310,7 +311,8 @@ class Verdict:
     raised: a sentence on the exception that the answer ends in, if that is the first thing to fix.
     share: the share of the points earned, from 0 to 1. The grader knows no points: `worth` converts it.
     cell: the `grade_id` of the cell that carries the points.
-    by_hand: whether somebody changed the score in the gradebook. outdated: whether that was for an earlier answer.
+    by_hand: whether somebody changed the score in the gradebook. outdated: whether it was changed for an earlier
+    answer.
     where: where the result differs in the case that the message names.
     """
 

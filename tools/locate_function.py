@@ -1,4 +1,4 @@
-"""Says where everything about a graded function stands, as FILE:LINE, or lists all functions.
+"""Says where everything about a graded function is, as FILE:LINE, or lists all functions.
 
 .venv/bin/python tools/locate_function.py [FUNCTION ...]
 """

@@ -6,8 +6,8 @@ The answers are in tests/unseen/, a second set in tests/unseen/second/. Nothing 
 them. A program cannot tell whether a message names the cause, so people read each message next to its code. read.json
 in the same folder holds their reading ("cause", "symptom" or "false") with a checksum of the finding: the mistake's
 name, and the cases, lines and pieces of program that the message names. A finding that nobody has read counts as
-unread, and --unread prints its message; a reworded finding needs a new reading only where its truth changes.
-Forbidden calls are not looked for, because the answers include the functions that a notebook gives.
+unread, and --unread prints its message; a reworded finding needs a new reading only if what it names changes. Forbidden
+calls are not looked for, because the answers include the functions that a notebook gives.
 """
 
 from __future__ import annotations

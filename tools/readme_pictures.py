@@ -64,7 +64,7 @@ def draw_report(browser: Browser) -> None:
 
 
 def draw_explorer(browser: Browser) -> None:
-    """Draw unit 3's figure while the chosen word, the mask and the sharpness of the weights change."""
+    """Draw unit 3's figure as the chosen word, the mask and the sharpness of the weights change."""
     name, data = live_data(UNIT, "fig-causal")
     page = browser.new_page(viewport={"width": 820, "height": 900})
     still = '<img alt="" src="data:,">'

@@ -1,7 +1,7 @@
 """Record unit 7's ablation by training: `python tools/record_ablation.py [--to FILE]`.
 
-Its tiny language model is trained on its stories once more, with one part replaced or left out and five seeds each.
-Two learning rates are tried with the first seed, and the others take the better one. What is kept is the bits per
+Its tiny language model is trained on its stories once more, with one part replaced or left out and five seeds each. Two
+learning rates are tried with the first seed, and the other seeds take the better one. What is kept is the bits per
 character of held-out stories, by kind. It takes a few minutes on one core.
 """
 

@@ -258,7 +258,7 @@ class Recorder:
         return [{"job": row["job"], **common, "seconds": row["seconds"]} for row in rows]
 
     def steps_of(self, Q: Tensor, K: Tensor, V: Tensor) -> dict[str, Callable[[], object]]:
-        """Time each step of batched attention by itself, with the right inputs and into memory already in use."""
+        """Return each step of batched attention, to be timed alone, with the right inputs and memory already in use."""
         scores = Q @ K.mT
         scaled = scores / math.sqrt(Q.shape[-1])
         weights, out, other = torch.softmax(scaled, -1), torch.empty_like(Q), torch.empty_like(scores)

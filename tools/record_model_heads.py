@@ -4,8 +4,8 @@
 
 The record keeps the weights in whole per cent, and each row adds up to 100: what rounding down leaves over goes to the
 largest remainders, so no weight is wrong by a whole per cent. A pattern is one string, its lower triangle row by row: a
-sign of `signs` means 1 to 100 per cent, a number means so many zeros. `next` is what the model gives, after each token,
-to the one that really comes next.
+sign of `signs` means 1 to 100 per cent, a number means so many zeros. `next` is the probability, in per cent, that the
+model gives after each token to the one that really comes next.
 """
 
 from __future__ import annotations

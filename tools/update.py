@@ -3,8 +3,8 @@
 python3 tools/update.py         (in a course folder, or in the folder of a student's archive; standard library only)
 
 In a clone it pulls the new version with git. In an archive's folder the new notebooks are in handout/, because a later
-archive was unpacked over it. It merges a notebook in which somebody has worked cell by cell: answers, other changes and
-added cells stay, and everything else follows the new version. A copy of it goes to grading/replaced/ first.
+archive was unpacked over it. A notebook in which somebody has worked is merged cell by cell: answers, other changes and
+added cells stay, and everything else follows the new version. A copy of the notebook goes to grading/replaced/ first.
 """
 
 from __future__ import annotations

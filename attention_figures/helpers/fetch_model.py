@@ -27,7 +27,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class NoModel(Exception):
-    """Says in one line why there is no model, where, and what to do."""
+    """Says in one line why there is no usable model, and what to do."""
 
 
 def model_file(path=None, fetch=False):

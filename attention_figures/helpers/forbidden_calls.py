@@ -13,9 +13,10 @@ WHOLE_EXERCISES = {
 def check_names_of(answer, *more, not_allowed=(), elsewhere=None):
     """Assert that an answer calls nothing that does the exercise for it.
 
-    more, not_allowed: further names. elsewhere: functions that have a test of their
-    own; other functions of the notebook that the answer calls are searched as well.
-    None: only the answer is searched.
+    more, not_allowed: further names that the answer must not use. elsewhere: functions
+    that are not searched, because they have a test of their own; all other functions of
+    the notebook that the answer calls are searched too. None: only the answer is
+    searched.
     """
     notebook = getattr(answer, "__globals__", {})
     if notebook.get("__name__") != "__main__":

@@ -4,7 +4,7 @@ predicted, measured_already = {}, set()
 
 
 def predict(number, guess=..., **options):
-    """Keep your guess, one of the letters or a number, until it is measured."""
+    """Keep your guess, one of the letters or a number, until the result is measured."""
     if number in measured_already:
         print(f"{number}: measured by now; what you said before stands.")
     elif guess is ...:

@@ -94,7 +94,7 @@ def _best(checked: Sequence[Checked]) -> dict[str, dict[str, Verdict]]:
 
 
 def _points(course: Course | None, checked: Sequence[Checked]) -> dict[str, dict[str, float]]:
-    """Return unit -> question -> points, of what was checked and of the course's other units, in its order."""
+    """Return unit -> question -> points, of what was checked and of the course's other units, in the course's order."""
     found = {item.unit: item.asked.points for item in checked}
     if course is None:
         return {unit: found[unit] for unit in sorted(found)}
@@ -149,7 +149,7 @@ class _Tally:
 
 
 def _container(verdict: Verdict, others: Mapping[str, Verdict]) -> str:
-    """Return the right answer that contains a missing exercise without borrowing the course's parts; "" if none."""
+    """Return a right answer that contains a missing exercise and borrows no such part from the course; "" if none."""
     if verdict.verdict != "missing":
         return ""
     for name, other in others.items():

@@ -53,7 +53,10 @@ def course(options: argparse.Namespace) -> Path:
 
 
 def course_if_any(options: argparse.Namespace) -> Path | None:
-    """Return the same, or None. A command that doesn't need one takes that of its first notebook, or our own clone."""
+    """Return the same, or None.
+
+    A command that doesn't need a course folder takes its first notebook's, or our own clone.
+    """
     if "root" not in options:
         root, alone = find_course(options.course, Path.cwd()), "alone" in options
         if root is None and alone:

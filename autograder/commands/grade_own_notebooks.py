@@ -131,7 +131,7 @@ def check_notebooks(root: Path | None, paths: Sequence[Path]) -> Found:
 
 
 def whose_judge(root: Path | None, checked: Sequence[Checked]) -> str:
-    """Return a line that says who judged, if that is not the course that holds the notebooks; else ""."""
+    """Return a line that says which autograder judged, if it is not that of the course with the notebooks; else ""."""
     places = {above(Path(os.path.realpath(item.path)).parent) for item in checked}
     if places <= {HOME}:
         return ""
@@ -178,7 +178,7 @@ def _must_be_current(stamp: Stamp | None, unit: str, path: Path) -> str:
 def _against(
     course: Course | None, unit: str, cells: list[Cell], text: str, path: Path
 ) -> tuple[Transplanted, Assignment]:
-    """Put the answers into the course's notebook of the unit, or into their own if there is no other."""
+    """Put the answers into the course's notebook of the unit, or into one made from their own if there is no other."""
     release = course.path(unit) if course else None
     if course and release and release.is_file() and not os.path.samefile(release, path):
         asked = course.assignment(unit)
@@ -188,7 +188,7 @@ def _against(
 
 
 def _unit_of(course: Course | None, cells: list[Cell], path: Path, stamped: str) -> str:
-    """Return the unit of the notebook's stamp, else the one with most answer cells in it, then by the file's name."""
+    """Return the unit of the stamp, or else the one with most answer cells here; the file's name decides a tie."""
     marks = {mark for cell in cells for mark in (cell.grade_id, cell.identity) if mark}
     known = course.units() if course else unit_names()
     counts = {}

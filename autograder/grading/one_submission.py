@@ -36,7 +36,7 @@ CUSTOMARY = {
 
 
 def with_circumstances(verdict: Verdict, submission: Transplanted, outcomes: Mapping[str, CellOutcome]) -> Verdict:
-    """Return the verdict, with another sentence if the rest of the notebook explains it."""
+    """Return the verdict, with another sentence if something else in the notebook explains it."""
     words = (
         _misnamed(verdict, submission) if verdict.verdict == "missing" else _undefined(verdict, submission, outcomes)
     )
@@ -178,8 +178,9 @@ def _asked(
 ) -> Verdict:
     """Return the verdict on one function. If it fails and uses failed earlier ones, ask it again with the course's.
 
-    A function that is wrong only because of those has already cost its points there. Forbidden code in them must
-    neither help here nor cost points again, so forbidden functions are replaced from the start.
+    A function that is wrong only because of earlier ones should lose no points, because those have lost theirs already.
+    Forbidden code in earlier functions must neither help here nor cost points again, so forbidden functions are
+    replaced from the start.
     text: the source of the function's cell.
     """
     failed = [

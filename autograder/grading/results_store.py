@@ -85,12 +85,12 @@ TIME = "%Y-%m-%dT%H:%M:%S%z"
 
 
 def begun(root: Path, seed: int, command: str) -> None:
-    """Note that a run has begun. Its seed lets a disputed answer be judged again on the same cases."""
+    """Record that a run has begun. Its seed lets a disputed answer be judged again on the same cases."""
     _note(root, {"seed": str(seed), "command": command, "state": "begun"})
 
 
 def finished(root: Path, seed: int, units: Sequence[str] = ()) -> None:
-    """Note that a run has finished, and how many answers are right now in the units that it graded."""
+    """Record that a run has finished, and how many answers in the units that it graded are now right."""
     _note(root, {"seed": str(seed), "state": "finished", "units": {unit: _count(root, unit) for unit in units}})
 
 

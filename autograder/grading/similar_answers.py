@@ -18,9 +18,11 @@ import nbformat
 from ..exercises import is_exercise
 from ..reading.course_contents import Course
 
-#: Fewest nodes of a syntax tree in an answer that counts, and fewest in all the same answers of a pair together.
+#: The fewest nodes that an answer's syntax tree must have to be compared, and that all matching answers of a pair must
+#: have together.
 LEAST, LEAST_TOGETHER = 20, 60
-#: Share of common nodes that makes two answers the same, and share of the same answers that makes notebooks alike.
+#: The share of common nodes from which two answers match, and the share of matching answers from which two notebooks
+#: are alike.
 SAME, ALIKE = 0.8, 0.6
 #: Name under which the course's own answers are listed.
 PUBLISHED = "the published solution"
@@ -67,7 +69,7 @@ class Copies:
 
 
 def find_copies(root: Path, units: Iterable[str], before: Path | None = None) -> Copies:
-    """Compare all notebooks of each unit, and each with the published solution and those of another class.
+    """Compare all notebooks of each unit with one another, with the published solution and with another class's.
 
     before: the course folder of that class. Only what `autograder grade` has recorded is read.
     """

@@ -38,7 +38,7 @@ class Job:
 
     name: the submission's file, for messages. content: its bytes, or None if `problem` says why there are none.
     release: our notebook of the unit, as text. tests: the instructor's own tests, cell -> source.
-    excluded: questions that don't count. asked: a digest of all that these ask.
+    excluded: questions that don't count. asked: a digest of all that the questions ask.
     code: a digest of the code that judges it.
     hidden: folders that the submission may not see, on whatever machine it is graded.
     """
@@ -60,7 +60,10 @@ class Job:
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest of all that verdicts depend on but the secret cases; if it is equal, they stay valid."""
+        """Return a digest of all that verdicts depend on except the secret cases.
+
+        Verdicts stay valid as long as it is the same.
+        """
         content = self.content if self.content is not None else (self.problem or "").encode()
         return hashlib.sha256(f"{self.code}\0{self.asked}\0{self.limits}\0".encode() + content).hexdigest()
 

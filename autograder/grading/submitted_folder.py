@@ -164,7 +164,7 @@ class Said:
 
     late: whether it came late. time: when it came, as nbgrader writes it, in UTC; None if the system does not say.
     until: the student's deadline, in the same form.
-    upload, packed: how new it is, from a file of lms.lms_files.
+    upload, packed: how new the submission is, as in `lms.lms_files.File`.
     entry: what the system called the student's file or folder in its download: feedback goes back under that name.
     """
 
@@ -184,7 +184,7 @@ class Said:
 
 
 def fault_of(data: bytes, name: str, unit: str, release: NotebookNode | None) -> tuple[str, bool]:
-    """Return why a notebook cannot be graded, or "", and whether it is a whole notebook of something else.
+    """Return why a notebook cannot be graded, or "", and whether it is an intact notebook of something else.
 
     release: the unit's own notebook; if None, nothing checks that this one belongs to the unit.
     """
@@ -202,7 +202,7 @@ def fault_of(data: bytes, name: str, unit: str, release: NotebookNode | None) ->
 def store(root: Path, place: Path, files: Mapping[str, bytes], notes: Iterable[str] = NOTES) -> bool:
     """Write the files of one submission into its folder; return whether a file of one of these names was there before.
 
-    notes: names of files to move away as well, because they are not true of the new submission. Raises OSError.
+    notes: names of files to move away as well, because what they say is not true of the new submission. Raises OSError.
     """
     place.mkdir(parents=True, exist_ok=True)
     parts = {name: place / f".{name}.{os.getpid()}.part" for name in files}
@@ -226,9 +226,9 @@ def new_folder(base: Path) -> Path:
 
 
 def note(root: Path, place: Path, said: Said) -> None:
-    """Keep what a system says of the submission in this folder; if it gives a time, nbgrader reads that.
+    """Keep what a system says of the submission in this folder; a time that it gives is put where nbgrader reads it.
 
-    A timestamp that somebody changed by hand holds until the system says something else. Raises OSError.
+    A timestamp that somebody changed by hand stays until the system gives another time. Raises OSError.
     """
     before = read_said(place)
     if said == before:

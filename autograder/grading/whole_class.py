@@ -138,7 +138,7 @@ class Pool:
 
 
 def _begin(parent: int, begin: Callable[[], None]) -> None:
-    """Make the kernel end this process with its parent, which cannot do that itself when killed, and get ready."""
+    """Make the kernel end this process when its parent ends, because a killed parent cannot do that, and get ready."""
     if sys.platform == "linux":
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -233,7 +233,7 @@ def handed_in(root: Path, units: Sequence[str] = ()) -> list[HandedIn]:
 
 
 def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bool = False) -> Job:
-    """Return the job that grades one notebook. If that cannot be read, the job says why and costs only that student."""
+    """Return the job that grades one notebook. If it cannot be read, the job says why, and harms no other student."""
     try:
         content, problem = bounded(read_file(item.path), str(item.path)), None
     except Unreadable as error:
@@ -273,7 +273,8 @@ def grade_class(
 ) -> list[Graded]:
     """Grade notebooks in parallel; return the results in the order of `handed`, and call `done` with each as it comes.
 
-    meanwhile: called once the workers are starting, which takes some seconds. sandbox: launched, for all workers.
+    meanwhile: called once the workers are starting, which takes some seconds. sandbox: one that is already launched,
+    for all workers.
     """
     course, challenge = Course(root), challenge or Challenge()
     limits, hidden = limits or Limits.from_course(root), unseen(root)

@@ -149,7 +149,7 @@ def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
         for p in settings.rglob(kind)
     }
     files |= {f"{HANDOUT}/{unit}/{unit}.ipynb": root / "notebooks" / unit / f"{unit}.ipynb" for unit in units}
-    of_course = [unit for unit in units if unit in unit_names()]  # the map of the course has no others
+    of_course = [unit for unit in units if unit in unit_names()]  # the map of the course has only these
     try:
         page = {f"{HANDOUT}/{START_PAGE}": start_page(course_map(root, of_course))} if of_course else {}
     except NoMap as error:

@@ -295,6 +295,6 @@ def write_start_page(root: Path) -> bool:
 
 
 def is_stale(root: Path) -> bool:
-    """Return whether the start page in `root`/notebooks is missing, or not the one that its notebooks give."""
+    """Return whether the start page in `root`/notebooks is missing or differs from the one that its notebooks give."""
     path = root / "notebooks" / START_PAGE
     return not path.is_file() or path.read_text(encoding="utf-8") != start_page(course_map(root))

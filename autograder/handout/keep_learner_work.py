@@ -16,7 +16,7 @@ NOTED = ".handed_out.json"
 
 
 def keep_work(root: Path, unit: str, old: Path, new: Path) -> str:
-    """Copy the folder `old` to a folder of its own if somebody changed it since its release, which `new` replaces.
+    """Copy the folder `old`, which `new` replaces, to a folder of its own if somebody changed it since its release.
 
     Returns a line that says where the copy is, or "".
     """

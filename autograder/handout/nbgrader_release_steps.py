@@ -50,7 +50,7 @@ class StampRelease(NbGraderPreprocessor):
 #: As in "### **Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points".
 WORTH = re.compile(r"^((?:### )?\*\*Exercise [^`\n]*`(\w+)`\*\*.*) · [\d.]+ points?\b", re.MULTILINE)
 
-#: Tag of a cell whose figure a release shows before any cell has run: a live one as it is, another as a picture.
+#: Tag of a cell whose figure a release shows before any cell has run: a live figure as it is, any other as a picture.
 PICTURE = "picture"
 #: The name of a live figure in a cell's output.
 LIVE = re.compile(r'<figure class="live" data-live="(\w+)">')

@@ -74,7 +74,7 @@ def build_release(root: Path, unit: str, target: Path) -> None:
 
 
 def _refuse(root: Path, unit: str) -> None:
-    """Refuse what must be fixed in the instructor's questions, in words of ours. nbgrader says what it cannot read."""
+    """Refuse in our own words what must be fixed in the instructor's questions; nbgrader says what it cannot read."""
     lone_notebook(root / "solutions" / unit)
     with contextlib.suppress(OSError, ValueError, RecursionError):
         solution = nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4)

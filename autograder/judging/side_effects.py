@@ -94,7 +94,7 @@ def _drawn_rightly(posed: Posed, calls: Sequence[Call]) -> list[int]:
 
 
 def _is_drawn_from(posed: Posed, index: int) -> bool:
-    """Whether the reference draws from a case's generator; it also notes the state in which that ends."""
+    """Whether the reference draws from a case's generator; the generator's final state is noted, too."""
     key = ("draws", index)
     if key not in posed.notes:
         moved: list[bool] = []

@@ -114,9 +114,10 @@ def _is_a_test(sender: Sender, person: Person | None) -> bool:
 
 
 def _another(sender: Sender, person: Person) -> bool:
-    """Return whether Moodle's file and worksheet name two people; the number may be of a group or another assignment.
+    """Return whether Moodle's file and worksheet name two people.
 
-    Moodle's older versions put the group's name before the student's. Canvas's number is always one person's.
+    They may, because a number may be a group's or come from another assignment. Moodle's older versions put the group's
+    name before the student's. Canvas's number is always one person's.
     """
     called, name = _letters(sender.name), _letters(person.name)
     if sender.lasting or not called or not name:
@@ -174,7 +175,7 @@ def _no_id(sender: Sender, roster: Roster | None) -> str:
 
 @dataclass(frozen=True)
 class _Class:
-    """Holds who has handed in before: all IDs, by their form in composed letters; those of Canvas's numbers."""
+    """Holds who has handed in before. ids: all IDs, by their composed form. by_number: the IDs, by Canvas's numbers."""
 
     ids: Mapping[str, str] = field(default_factory=dict)
     by_number: Mapping[str, str] = field(default_factory=dict)
@@ -218,7 +219,7 @@ class _Place:
         return self.root / "grading" / "submitted" / student / self.unit / f"{self.unit}.ipynb"
 
     def fault(self, data: bytes, name: str) -> tuple[str, bool]:
-        """Return why it cannot be graded, or "", and whether it is a whole notebook of something else."""
+        """Return why a file cannot be graded, or "", and whether it is an intact notebook of something else."""
         with undisturbed():  # another process reads the cells, and its message must not be interrupted
             return fault_of(data, name, self.unit, self.release)
 
@@ -329,7 +330,7 @@ def _last_good(place: _Place, student: Sender, attempts: Sequence[File], result:
 
 
 def _said(place: _Place, student: Sender, file: File, result: Collected) -> Said:
-    """Return what the system itself says of when it came."""
+    """Return what the system itself says about when the submission came."""
     person = place.person(student)
     told = {"upload": file.upload, "packed": file.packed, "entry": file.entry}
     if student.lasting or person is None:

@@ -72,7 +72,7 @@ def refusals(root: Path, units: Sequence[str], waiting: Sequence[HandedIn]) -> l
     otherwise = by_another_rule(root, rule_digest(load_config(root))) & wanted.keys()
     for unit in sorted({unit for unit, _ in otherwise} - {item.unit for item in waiting}):
         lines.append(f"{unit}: the marks were made by another rule for late work; run `autograder grade {unit}`")
-    graded = {unit for unit, _ in wanted}  # nothing of the others is exported
+    graded = {unit for unit, _ in wanted}  # units without marks are not exported
     for unit, number in Counter(item.unit for item in waiting if item.unit in graded).items():
         remedy = f"run `autograder grade {unit}`"
         are = "notebook is" if number == 1 else "notebooks are"
@@ -185,7 +185,7 @@ def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> l
     for row, person in enumerate(roster.people):
         if person.is_a_test:
             continue
-        if person.cell("ID"):  # Moodle's number is another student's in the next assignment.
+        if person.cell("ID"):  # In another assignment, Moodle gives the number to another student.
             by_number[person.number].add(row)
         for name in person.ids():
             by_id[name].add(row)

@@ -5,8 +5,9 @@ are compared without regard to case.
 
 Canvas names a file `lovelaceada_4711_90210_03_masking.ipynb`; Moodle puts it into a folder that is named
 `Ada Lovelace_4711_assignsubmission_file_`. Any other archive is read as STUDENT/…/notebook. No file is unpacked to a
-path that the archive names, and everything has a limit. The first part of a path that has a name and a number is
-the system's own; the student chose all that follows. Systems write / between parts, so a backslash is the student's.
+path that the archive names, and everything has a limit. In a path, the first part that contains both a name and a
+number was written by the system; the student chose everything after it. Systems write / between parts, so a backslash
+is the student's.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Person:
 
     @property
     def handed_in(self) -> str:
-        """Return when the submission came, in the words of Moodle's worksheet; empty if it doesn't say."""
+        """Return the time of the submission in the words of Moodle's worksheet; empty if the worksheet gives none."""
         return self.cell(HANDED_IN).strip().strip("-")
 
     def ids(self) -> list[str]:
@@ -265,7 +266,7 @@ class File:
 
     @property
     def entry(self) -> str:
-        """Return the part of its name that is the system's own; "" if there is none."""
+        """Return the part of its name that the system wrote; "" if there is none."""
         found = _system(PurePosixPath(self.name).parts)
         return found[0] if found else ""
 
@@ -323,9 +324,9 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _entries(source: Path | io.BytesIO, name: str = "", packed: str | None = None) -> Iterator[File]:
-    """Yield each file in a zip file; `name` is that of a zip file within another, and prefixes the names in it.
+    """Yield each file in a zip file. name: of a zip file that is inside another one; it prefixes the files' names.
 
-    packed: when that was put into the download, because the times in it are by the student's clock.
+    packed: when the inner zip file was put into the download, because the times in it come from the student's clock.
     The archive stays open as long as one of its files may be read, because opening it takes time for each entry.
     """
     archive = zipfile.ZipFile(source)
@@ -366,13 +367,15 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> 
     try:
         with archive.open(entry) as file:
             shutil.copyfileobj(file, data)  # in pieces, so that memory doesn't hold it twice
-    except Exception as error:  # a damaged, encrypted or oddly packed entry costs only its student
+    except Exception as error:  # a damaged, encrypted or oddly packed entry harms only its student
         raise Unreadable(f"{name}: cannot be unpacked ({error}); ask for it again") from None
     return data.getvalue()
 
 
 def sender_of(name: str, plain: bool = False) -> Sender | None:
-    """Return who handed the file in. The student chooses the end of its name, so what the system put first decides.
+    """Return who handed the file in.
+
+    The student chooses the end of its name, so the part that the system wrote, which comes first, decides.
 
     plain: whether other submissions are in folders named only STUDENT. Everything below such a folder is that student's
     choice; otherwise, a folder may have been put around the system's names.

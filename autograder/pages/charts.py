@@ -238,7 +238,7 @@ def letter(place: int) -> str:
 
 
 def place_of(unit: int, exercise: int) -> str:
-    """Return the `id` of an exercise's mistakes on the page, from both places in the summary."""
+    """Return the `id` of an exercise's mistakes on the page, from the indices of unit and exercise in the summary."""
     return f"mistakes-{unit + 1}-{exercise + 1}"
 
 
@@ -300,7 +300,7 @@ def _head(summary: Summary) -> str:
 
 
 def _short(name: str) -> str:
-    """Return a unit's number, which is as wide as one exercise, or another assignment's name."""
+    """Return a unit's number, which fits over the column of a single exercise, or the name of any other assignment."""
     number = name.partition("_")[0]
     return f"Unit {int(number)}" if number.isdecimal() else name
 

@@ -42,7 +42,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class ShownMark:
-    """Describes one graded cell: `score` is what counts, with changes by hand; `comment` is the cell that has one.
+    """Describes one graded cell: `score` is what counts, with changes by hand; `comment` is the cell with the comment.
 
     picture: of the first case that fails, if there is one.
     """

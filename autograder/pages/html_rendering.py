@@ -35,7 +35,10 @@ BETWEEN_TICKS = re.compile(r"`([^`]+)`")
 
 
 def with_code(text: str) -> Markup:
-    """Return text as HTML, with code between backticks. It may hold a student's words; a single backtick stays."""
+    """Return text as HTML, with code between backticks; a backtick without a partner is kept.
+
+    It escapes everything, because the text may contain a student's words.
+    """
     pieces = BETWEEN_TICKS.split(text)
     code = Markup("<code>{}</code>")
     return Markup("").join(

@@ -130,7 +130,7 @@ def _by_title(graded: Sequence[Graded]) -> list[tuple[tuple[str, str, str], tupl
 
 
 def _print_whole(console: Console, table: Table) -> None:
-    """Print a table without cutting a number: a pipe gets the width that it needs, and a terminal breaks the lines."""
+    """Print a table without cutting off any number: a pipe gets lines as wide as the table, a terminal wrapped ones."""
     before = console.width
     least = console.measure(table, options=console.options.update(max_width=WIDEST)).minimum
     console.width = max(before, least if console.is_terminal else _width(console, table))

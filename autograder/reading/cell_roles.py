@@ -56,7 +56,7 @@ class OurCells:
                 and cell.grade_id is not None
                 and not (found[0] in (OURS, WORDS, TASK) or found[1] in self.by_hand)
             ):
-                found = None  # it answers a function of another name; what a person marks may have been renamed
+                found = None  # it answers another function; only what a person marks may be renamed
         if found is None:
             found = self._said.get((cell.kind, cell.source.strip()))
         return found or (EXTRA, "")

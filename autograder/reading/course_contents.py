@@ -35,7 +35,7 @@ class Course:
         return [*unit_names(), *self.own()]
 
     def own(self) -> list[str]:
-        """Return the instructor's own assignments: NAME/NAME.ipynb in solutions/ or notebooks/, NAME no unit."""
+        """Return the instructor's own assignments: NAME/NAME.ipynb in solutions/ or notebooks/ if NAME is no unit."""
         found = {
             path.parent.name
             for folder in ("solutions", "notebooks")
@@ -75,7 +75,8 @@ class Course:
     def assignment(self, unit: str) -> Assignment:
         """Return what a unit's release asks. Raises FileNotFoundError, BadAssignment or OtherVersion, with the remedy.
 
-        The release is made from the notebook in solutions/, and must be made again if that asks something else by now.
+        The release is made from the notebook in solutions/; if that notebook asks something else by now, the release
+        must be made again.
         """
         if unit not in self._assignments:
             path = self.path(unit)

@@ -52,8 +52,8 @@ class Assignment:
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest of all that a verdict depends on. An exercise's points don't count, because verdicts are
-        shares, nor does excluding a question."""
+        """Return a digest of all that a verdict depends on. It leaves out an exercise's points, because verdicts are
+        shares, and whether a question is excluded."""
         if not self._print:
             told = [(q.name, q.cell, q.kind, q.source, q.worth if q.kind == TESTS else 0) for q in self.questions]
             cells = [
@@ -67,7 +67,7 @@ class Assignment:
 
 
 def our_notebook(text: str) -> NotebookNode:
-    """Read a notebook of the course; nbformat validates it when it is made, and here only if its format is older.
+    """Read a notebook of the course. nbformat validated it when it was made, and does so here only for an older format.
 
     Raises ValueError if the text is no notebook.
     """

@@ -1,7 +1,7 @@
 """Refuses an instructor's notebook if some part of it could not be graded as intended.
 
-A test of a course exercise is one line that calls the grader, which runs apart from all submissions. A test of the
-instructor's own is statements, which are run. Any other test gets one line that names the cell and the remedy.
+A test of a course exercise is one line that calls the grader, which runs apart from all submissions. A test that the
+instructor wrote consists of statements, which are run. Any other test gets one line that names the cell and the remedy.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _faults(name: str, solution: NotebookNode) -> Iterator[str]:
 
 
 def _unmarked(cells: list[NotebookNode], questions: Mapping[str, Question]) -> Iterator[str]:
-    """Yield a problem for each cell that isn't `given`, and so isn't run, but defines what an own question needs."""
+    """Yield a problem for each cell that isn't `given`, and so isn't run, but defines a name for an own question."""
     code = [cell for cell in cells if cell.cell_type == "code"]
     if not any(_is_given(cell) for cell in code):
         return  # then all are run

@@ -101,7 +101,7 @@ class Allowance:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Keep this thread's allowances from interrupting what runs inside, such as a send; its time still counts."""
+    """Keep this thread's allowances from interrupting the `with` block, such as a send; its time still counts."""
     running = list(_here.running)
     before = [allowance._held for allowance in running]
     try:

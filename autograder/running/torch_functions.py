@@ -14,7 +14,7 @@ from ..worker.encode_values import Foreign, Tensor, leaves, map_leaves
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit torch to one thread inside: on such small tensors, waking several costs far more than the work."""
+    """Use one torch thread in the `with` block: on such small tensors, waking several costs far more than the work."""
     import torch
 
     before = torch.get_num_threads()
@@ -27,9 +27,10 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def finite_eigenvalues() -> Iterator[None]:
-    """Raise ValueError inside for eigenvalues of NaN or infinity, because torch's LAPACK may end the process over them.
+    """Make torch raise ValueError in the `with` block for the eigenvalues of a matrix that holds NaN or infinity.
 
-    Changed versions of programs, the course's or a student's, can produce such matrices.
+    Otherwise torch's LAPACK may end the process. Changed versions of programs, the course's or a student's, can produce
+    such matrices.
     """
     import torch
 

@@ -1,5 +1,5 @@
 """Runs cells, calls functions and sends raw arrays, inside the sandbox.
 
-It is the only code of this project there: it imports nothing else of it, and is mounted as the top-level package
-`worker`.
+This package is the only code of the project inside the sandbox: it imports nothing else from the project, and is
+mounted as the top-level package `worker`.
 """

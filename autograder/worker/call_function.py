@@ -1,9 +1,9 @@
 """Calls one graded function on its cases and reports what happened, as frames.
 
 For every case it calls the function on fresh inputs, and sends at once the result or exception, the warnings, and the
-inputs afterwards. Then it calls each case that is to be repeated again, then with other values in arrays of the same
-shapes, and encodes its first result a second time. This exposes a function that keeps state, or that returns a buffer
-and later overwrites it.
+inputs afterwards. Each case that is to be repeated is then called again, and once more with other values in arrays of
+the same shapes; after that, its first result is encoded a second time. This exposes a function that keeps state, or
+that returns a buffer and later overwrites it.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def describe_error(error: BaseException, function: Any = None) -> dict[str, Any]
 
 
 def _is_raised_by_statement(error: BaseException, function: Any) -> bool:
-    """Return whether a `raise` of the student's raised it; on any other line of theirs, a library raised it."""
+    """Return whether a `raise` of the student's raised it; if it comes from another line of theirs, a library did."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

@@ -1,7 +1,8 @@
 """Detects calls that an exercise forbids while an answer runs.
 
-The answer's text isn't read: a name in it is no use, and a call by any name is one. A forbidden call raises `Seen`
-instead of returning, after the finding has been sent, so that an answer can't take it back.
+The answer's text isn't read, because a name in it need not be used, and a forbidden function may be called by another
+name. A forbidden call raises `Seen` instead of returning, after the finding has been sent, so that an answer can't take
+it back.
 
 - Torch's operators and functions are blocked at their source (call_monitor_torch.py), at no cost to an honest answer.
 - An audit hook, which can't be removed in Python, detects an import of a forbidden module.
@@ -107,7 +108,7 @@ class Lookout:
 
     @contextlib.contextmanager
     def resting(self) -> Iterator[None]:
-        """Ignore what this thread runs inside, which is no part of the answer."""
+        """Ignore what this thread runs in the `with` block, because it is no part of the answer."""
         me = threading.get_ident()
         if me in self._at_rest:
             yield
@@ -130,7 +131,7 @@ class Lookout:
 
     @contextlib.contextmanager
     def over(self, closely: bool) -> Iterator[None]:
-        """Watch what runs inside; a forbidden call raises `Seen`, at the end if not before.
+        """Watch what runs in the `with` block; a forbidden call raises `Seen`, at the block's end if not before.
 
         closely: check each call if a forbidden module has been imported.
         """

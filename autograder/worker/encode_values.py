@@ -21,7 +21,7 @@ DEPTH_CAP = 20
 INT_CAP = 2**1000
 #: Limit of all arrays in one frame together.
 BYTES_CAP = 48 * 2**20
-#: Limit of the letters of all trees in one frame, because the header that holds them may have a megabyte.
+#: Limit of the letters of all trees in one frame, because the header that holds them may have at most a megabyte.
 LETTERS_CAP = 800_000
 AXES_CAP = 16
 #: Limit of one array, because entries of few bytes become large when they are compared in float64.
@@ -202,7 +202,7 @@ class Budget:
             raise ValueError("arrays share their bytes")
 
     def spread(self, size: int) -> bool:
-        """Return whether gaps between numbers may take `size` bytes more, and use them up if so."""
+        """Return whether `size` more bytes are left for the gaps between an array's numbers; if so, use them up."""
         if size > self.spare:
             return False
         self.spare -= size

@@ -17,8 +17,9 @@ from .call_function import describe_error
 
 
 class OwnTests:
-    """Runs one notebook's tests, each in the state of the notebook at its place, because later cells may reuse a name.
+    """Runs one notebook's tests, each in the state of the notebook at the test's place.
 
+    Otherwise a later cell could have given a name another meaning.
     transform: converts a cell with magics to Python.
     """
 
@@ -34,7 +35,7 @@ class OwnTests:
             self._places[str(name)] = dict(self._namespace), settings
 
     def outcome(self, test: dict[str, Any]) -> dict[str, Any]:
-        """Run a test {"name", "source"}; returns what it raised, or the number that it ends in, if any."""
+        """Run a test {"name", "source"}; returns what it raised, or the value of its last line if that is a number."""
         self._bring_back(str(test["name"]))
         header: dict[str, Any] = {"event": "outcome"}
         try:

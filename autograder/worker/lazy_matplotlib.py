@@ -6,7 +6,7 @@ from typing import Any
 
 
 class _Plots:
-    """Serves as `plt` in the given cells of a notebook, if no cell of the student's mentions it."""
+    """Serves as `plt` in the given cells of a notebook, if no cell of the student's uses matplotlib."""
 
     def __getattr__(self, name: str) -> Any:
         bring()

@@ -106,8 +106,9 @@ def drop_bounding_set() -> None:
 def drop_capabilities(marked: bool = False) -> None:
     """Give up every capability of this process.
 
-    marked: it may still take up CAP_WAKE_ALARM, which is useless in a user namespace. A process without it, even of the
-    same user, then can't open its memory, because the kernel requires at least as many capabilities.
+    marked: it may still take up CAP_WAKE_ALARM, which is useless in a user namespace. A process without that
+    capability, even of the same user, then can't open the memory of this one, because the kernel requires at least as
+    many capabilities.
     """
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     kept = _MARK if marked else 0

@@ -59,7 +59,7 @@ def names_kept(namespace: dict[str, Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ended_after(seconds: float) -> Iterator[None]:
-    """End this process once what runs inside has used this much processor time."""
+    """End this process once the `with` block has used this much processor time."""
     ended, end = threading.Event(), time.process_time() + seconds
 
     def watch() -> None:

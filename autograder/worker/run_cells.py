@@ -1,8 +1,8 @@
 """Runs cells as a notebook would, and goes on where a notebook would stop.
 
 Much that works for a student fails here: there is no network, terminal or keyboard, no file but those of this run, no
-library of their own, and no cell of the course that only shows or tests something. An answer may still need later lines
-of the same cell.
+library of their own, and no cell of the course that only shows or tests something. An answer may still need lines of
+the same cell that come after the failure.
 """
 
 from __future__ import annotations

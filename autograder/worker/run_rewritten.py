@@ -57,7 +57,8 @@ def _copied(value: Any, entries: int) -> Any:
 
 #: Processor time of one version, and the factor that gives its wall-clock limit.
 SECONDS, FACTOR = 0.3, 4
-#: After ENDLESS versions that timed out, others may take LONGER times what the longest of the rest took, or LEAST.
+#: Once ENDLESS versions have timed out, the others may take LONGER times as long as the slowest version that ended in
+#: time, and in any case LEAST.
 ENDLESS, LONGER, LEAST = 1, 10, 0.03
 
 

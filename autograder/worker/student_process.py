@@ -49,7 +49,7 @@ class Time:
 
     @contextlib.contextmanager
     def spent(self) -> Iterator[None]:
-        """Subtract the time that is spent inside."""
+        """Subtract the time that the `with` block takes from the time that is left."""
         began, started = sum(os.times()[:4]), time.monotonic()
         yield
         self._left -= sum(os.times()[:4]) - began

@@ -25,7 +25,7 @@ GONE = [b"X"] + 14 * [b"0"]
 
 
 def keep(student: int, lifeline: socket.socket, order: dict[str, Any], alone: bool) -> None:
-    """Return when the student's process has ended or must end; the last frame on the lifeline says why.
+    """Supervise until the student's process has ended or must end; the last frame on the lifeline says why.
 
     alone: whether this is process 1 of a process namespace, so that all other processes are the student's.
     """
@@ -80,7 +80,10 @@ def _reap(student: int) -> int | None:
 
 
 def sweep(student: int) -> bool:
-    """Kill every process of the namespace but this one and the student's first; returns False if others keep coming."""
+    """Kill every process of the namespace except this one and the student's original one.
+
+    Returns False if others keep coming.
+    """
     deadline = time.monotonic() + SWEEP_SECONDS
     while others := [pid for pid in _living() if pid not in (1, student)]:
         for blow in (signal.SIGSTOP, signal.SIGKILL):  # a stopped process can't fork

@@ -4,7 +4,7 @@ It never reads a byte that a student influenced. The host sends an order and two
 process and a lifeline. The submission may run while the lifeline is open; when it closes, all its processes are killed.
 If the host has made a control group for the submission, the files to join it follow.
 
-Forking a process that has imported torch takes several times as long. So a submission that needs a slow library is
+Forking takes several times as long once a process has imported torch. So a submission that needs a slow library is
 forked from a second zygote, itself forked from the first, which has its own control socket.
 """
 

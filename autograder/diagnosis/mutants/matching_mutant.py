@@ -162,7 +162,7 @@ def _peak(value: Any) -> _Peak | None:
 
 
 def _apart(peak: _Peak | None, value: Any, rtol: float) -> bool:
-    """Certainly different: the shapes differ, or the numbers at the index of the largest entry do."""
+    """Whether they certainly differ, because the shapes do, or the numbers at the index of the largest entry."""
     if peak is None or not isinstance(value, np.ndarray) or value.dtype.kind != "f":
         return False
     place, number, shape = peak

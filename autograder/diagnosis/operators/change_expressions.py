@@ -148,7 +148,7 @@ def _of_shares(node: ast.BinOp, arrays: Sequence[str]) -> Iterator[Edit]:
 
 
 def _of_zeroing(node: ast.BinOp) -> Iterator[Edit]:
-    """Mask with −∞ instead of multiplying by the mask, which sets entries to 0 that still count."""
+    """Mask with −∞ instead of multiplying by the mask: that only makes the hidden entries 0, and they still count."""
     for kept, mask in ((node.left, node.right), (node.right, node.left)):
         if MASKS.search(ast.unparse(mask)):
             out = ast.Compare(mask, [ast.Eq()], [ast.Constant(0)])
@@ -324,7 +324,7 @@ def of_name(node: ast.Name, program: Program) -> Iterator[Edit]:
 
 
 def _literals(parents: Parents) -> Iterator[str]:
-    """The names of literal tuples, lists and texts, because many times over they would fill the memory."""
+    """The names of literal tuples, lists and texts: a product with a large number would fill the memory with copies."""
     for node in parents:
         named = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         if named and (isinstance(node.value, (ast.Tuple, ast.List)) or isinstance(literal(node.value), str)):

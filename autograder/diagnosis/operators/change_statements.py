@@ -132,7 +132,7 @@ def _is_overwritten(node: ast.Assign, parents: Parents) -> bool:
 
 
 def of_what_stays(tree: ast.FunctionDef) -> Iterator[Edit]:
-    """Create inside the function what it writes to, but never creates, so that it does not persist between calls."""
+    """Create inside the function an object that it writes to but never creates, so that none persists between calls."""
     made = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     given = tree.args.args[: len(tree.args.args) - len(tree.args.defaults)]
     made |= {argument.arg for argument in given}

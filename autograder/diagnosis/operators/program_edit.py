@@ -29,7 +29,7 @@ class Edit:
     place: the number of the node `old`, which `new` replaces; None for `new` deletes it.
     kind, detail: keys of the tables in `change_descriptions`.
     ranks: how likely it is in the model solution and in a student's program; None where it is not tried.
-    group: edits of one kind and group are also made together, because who counts from 1 does so everywhere.
+    group: edits of one kind and group are also made together, because a student who counts from 1 does so everywhere.
     line: its line. fields: the pieces of the program that its words name.
     """
 

@@ -43,7 +43,7 @@ _BATCHES = re.compile(r"batch2 tensor to be: \[(\d+), (\d+)\] but got: \[(\d+), 
 
 
 def two_axes(raised: Raised) -> tuple[str, str] | None:
-    """Return the sizes of the two axes that do not fit in any failing call, or None if that is unclear."""
+    """Return the sizes of the two axes whose lengths clash in every failing call, or None if that is unclear."""
     seen = [(case, _lengths(failure), failure.line) for case, failure in raised]
     if not seen or any(lengths is None for _, lengths, _ in seen):
         return None
@@ -71,8 +71,9 @@ def _lengths(failure: Failure) -> tuple[int, int] | None:
 
 
 def mostly(lengths: Sequence[tuple[Case, int]]) -> str:
-    """Return the size that has this length in most cases; in a few, two sizes coincide and a later line fails.
+    """Return the size that has this length in most cases.
 
+    It need not fit all of them, because in a few cases two sizes coincide and the function fails only at a later line.
     Only single sizes and plain products count here, or only single sizes if the length never changes, because among so
     many sums and doubles one fits by chance. Otherwise `name_of` decides.
     """

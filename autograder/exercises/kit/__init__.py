@@ -87,8 +87,8 @@ Special cases:
 - **Nested arguments**: `params: Drawn("", make, also="d_model h")`, where `make` returns dicts and lists of arrays.
 - **Any number of axes**: give `x=normal("B h n m")` in the case whose axes differ from the annotation.
 
-The unit's `__init__.py` lists the exercises in the order of the notebook. A file has at most 250 lines and most have
-half of that; move longer code to a file in the same folder, and code that several exercises share to parts.py.
+The unit's `__init__.py` lists the exercises in the order of the notebook. A file has at most 250 lines, and most files
+have half as many; move longer code to a file in the same folder, and code that several exercises share to parts.py.
 """
 
 from .black_boxes import black_box, refuse_unlike

@@ -23,7 +23,8 @@ def black_box(function: Callable[..., Any], check: Callable[..., None], calls: i
 
     function: takes NumPy arrays, which are what the student's code sends.
     check: gets the same arguments and raises ValueError with a sentence for those that no box accepts. Only `check`
-        decides what is an error: if `function` fails on arguments that `check` accepts, every box gives one sentence.
+    decides what is an error: if `function` fails on arguments that `check` accepts, every box raises ValueError with
+    the same sentence.
     """
 
     def make() -> dict[str, Callable[..., Any]]:

@@ -22,8 +22,8 @@ EDGES = "edge cases"
 #: Sizes that count tokens, and sizes that count sequences or heads. All other sizes are widths.
 TOKENS = ("n", "m", "t", "n_new", "samples", "rows")
 MANY = ("B", "N", "h", "g", "blocks")
-#: Each is longer than usual block sizes, a multiple of none, and accepted by functions that replace a student's. Widths
-#: may have to be even, and the factors of a product are shorter.
+#: Each is longer than usual block sizes, a multiple of none of them, and accepted by functions that replace a
+#: student's. Widths may have to be even, and the factors of a product are shorter.
 LONG, SEVERAL, WIDE, FACTOR = 35, 10, 38, 6
 
 

@@ -19,7 +19,7 @@ def named(call: Case | Sent, names: Sequence[str]) -> dict[str, Any]:
 
 
 def parted(answered: list[int], due: list[int]) -> int | None:
-    """Return the first index at which two lists hold different numbers, or None if one is a beginning of the other."""
+    """Return the first index at which two lists differ, or None if one list is the beginning of the other."""
     return next((place for place, (one, other) in enumerate(zip(answered, due, strict=False)) if one != other), None)
 
 

@@ -91,7 +91,7 @@ def seed() -> Drawn:
 
 
 def other_order(drawn: dict[str, Any]) -> dict[str, Any]:
-    """Return what was drawn with `params` in another order, because an answer should read it by name."""
+    """Return the arguments with `params` in another order, because an answer should look its entries up by name."""
     return {**drawn, "params": dict(reversed(drawn["params"].items()))}
 
 

@@ -128,7 +128,7 @@ def some_features_only(keys, values):
 
 
 def believing(keys, values):
-    """Return the best memory for keys without rounding errors."""
+    """Return the memory that would be best if the keys had no rounding errors."""
     return np.linalg.lstsq(keys, values, rcond=None)[0]
 
 

@@ -20,7 +20,10 @@ def loss(Q, K, V, d_output):
 
 
 def slopes(of, X):
-    """Return the derivative of `of` by each entry of X, by moving one entry at a time instead of deriving a formula."""
+    """Return the derivative of `of` with respect to each entry of X.
+
+    It moves one entry at a time instead of deriving a formula.
+    """
     moved = X + STEP * np.eye(X.size).reshape(X.size, *X.shape)
     return (of(moved).imag / STEP.imag).reshape(X.shape).astype(X.dtype)
 
@@ -112,7 +115,7 @@ def with_a_rival(q, K, root):
 
 
 def right(A, dA):
-    """Turn derivatives by the weights into derivatives by the scores."""
+    """Turn derivatives with respect to the weights into derivatives with respect to the scores."""
     return A * (dA - (A * dA).sum(axis=1, keepdims=True))
 
 
@@ -125,7 +128,7 @@ def over_queries(A, dA):
 
 
 def backward(Q, K, V, d_output, to_scores=right, by_key=0.5):
-    """Compute all gradients. by_key: the power of d_k that divides the derivatives by the keys."""
+    """Compute all gradients. by_key: the power of d_k by which the derivatives with respect to the keys are divided."""
     A = stable(Q @ K.T / np.sqrt(Q.shape[1]))
     dS = to_scores(A, d_output @ V.T)
     return dS @ K / np.sqrt(Q.shape[1]), dS.T @ Q / Q.shape[1] ** by_key, A.T @ d_output

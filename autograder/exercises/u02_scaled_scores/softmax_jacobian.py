@@ -1,4 +1,4 @@
-"""Defines the exercise `softmax_jacobian`, which gives the derivative of each softmax weight by each score."""
+"""Defines the exercise `softmax_jacobian`, the derivative of each softmax weight with respect to each score."""
 
 import numpy as np
 

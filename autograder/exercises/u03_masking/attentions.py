@@ -37,7 +37,10 @@ def in_units(attend: Attend, *powers: int) -> Attend:
 
 
 def looking(seen: Callable[[int, int], Iterable[int]]) -> Attend:
-    """Return an attention in which query i of n uses only the positions `seen(i, n)`, so not even rounding leaks."""
+    """Return an attention in which query i of n uses only the positions `seen(i, n)`.
+
+    The others are not even read, so they cannot change the output by a rounding error.
+    """
 
     def attend(Q: Array, K: Array, V: Array) -> Array:
         output = np.zeros((len(Q), V.shape[-1]))
@@ -82,7 +85,7 @@ def one_feature(Q: Array, K: Array, V: Array) -> Array:
 
 
 def subtracted(Q: Array, K: Array, V: Array) -> Array:
-    """Compute causal sums as the sum of everything minus the later part, so that rounding is that of the larger sums.
+    """Compute causal sums as the whole sum minus its later part, so that they have the whole sum's rounding errors.
 
     The scores are capped, and the two sums run in opposite orders.
     """
@@ -121,7 +124,7 @@ def faint(Q: Array, K: Array, V: Array) -> Array:
 
 
 def lowering(V_0: Array) -> Attend:
-    """Lower every output by how much the next value differs from that of `V_0`, so that no change raises it."""
+    """Lower every output by how far the next value is from the one in `V_0`, so that no change of values raises it."""
     return lambda Q, K, V: causal(Q, K, V) - _behind(np.abs(V - V_0))
 
 

@@ -1,4 +1,4 @@
-"""Defines the exercise `alignment`, which finds the source token that gets the most attention of each target token."""
+"""Defines the exercise `alignment`, which finds the source token to which each target token attends most."""
 
 import numpy as np
 import torch
@@ -49,7 +49,7 @@ def cases(case):
 
 
 def nearly_tied(rng, B, h, n, m):
-    """Let the token that gets most lead an earlier one by only 2**-28, in one head."""
+    """Let the token that gets the most weight lead an earlier one by only 2**-28, in one head."""
     weights = np.full((B, h, n, m), 1 / 64)
     for b, i in np.ndindex(B, n):
         earlier, most = np.sort(rng.permutation(m)[:2])

@@ -142,7 +142,7 @@ def seeing(allowed):
 
 
 def without_last_positions(x, p):
-    """Apply the final norm to the stream without the positions added after the last block, which no block follows."""
+    """Apply the final norm to the stream without the positions added after the last block, which no block reads."""
     return final_norm(x - p["W_pos"][: x.shape[1]] if p["blocks"] else x, p)
 
 

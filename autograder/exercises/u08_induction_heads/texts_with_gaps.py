@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-#: No head's score, corrected for chance, is between these, so that it is clear whether the head counts.
+#: No head's score, corrected for chance, is between these, so that it is clear whether a head is of the kind.
 UNCLEAR = 0.28, 0.72
 
 
@@ -67,7 +67,10 @@ def matches(tokens: np.ndarray, shift: int = 1) -> np.ndarray:
 
 
 def corrected(patterns: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the mean weight on `places` over the rows that have one: 0 for even attention, 1 for all weight."""
+    """Return the mean weight on `places`, over the rows that contain one.
+
+    It is rescaled so that even attention gives 0, and all weight on `places` gives 1.
+    """
     n, rows = len(places), places.any(-1)
     if not rows.any():
         return np.zeros(patterns.shape[:-2])

@@ -94,9 +94,9 @@ def cases(case):
     rng = case.rng
 
     def pair(layers, reader_layer, h, g, source_layer=None, swapped=False, reader_alike=False):
-        """Draw (source, reader) whose groups differ from those of heads that take key/value heads in turn.
+        """Draw (source, reader) that would read other key/value heads if the heads took these in turn.
 
-        reader_alike: whether the reader's group is the same in both.
+        reader_alike: whether the reader would read the same one in both orders.
         """
         rep = h // g
         unlike = [head for head in range(h) if head // rep != head % g] or [*range(h)]

@@ -148,9 +148,9 @@ def asked_by_half(model: Planted) -> None:
 
 
 def other_values(model: Planted) -> None:
-    """Make two heads of a layer write alike, but only one of them with values that fill what is read.
+    """Make another head of the layer write like the source, but with small values in the features that are read.
 
-    If possible, each of the two would read the other's values if heads took key/value heads in turn.
+    If possible, each of the two would use the other's values if heads took key/value heads in turn.
     """
     layer, head = model.source
     own, half, rest = model.group(head), slice(0, model.d_head // 2), slice(model.d_head // 2, None)
@@ -193,9 +193,9 @@ def planted(
     decoys: tuple[Decoy, ...],
     **sizes: int,
 ) -> dict[str, Any]:
-    """Draw arguments of `find_source` until the source leads, whether or not its own gain counts.
+    """Draw arguments of `find_source` until the source clearly scores best, with and without its own norm's gain.
 
-    If the decoys don't test the reader's gain, the source also leads without that gain and with its inverse.
+    If the decoys don't test the reader's gain, the source also scores best without that gain and with its inverse.
 
     scores: of all candidates, (layers, heads), from the arguments and a slip.
     """

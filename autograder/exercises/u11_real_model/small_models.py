@@ -30,7 +30,7 @@ LEAST = {"d_head": 2}
 LOOSE = {"rtol": 1e-4}
 #: Names that no answer may call: torch's attention, and the model in the notebook's own tests.
 NOT_HERE = (*NOT_IN_TORCH_UNITS, "model_by_torch")
-#: A stream so small that the default eps counts.
+#: A stream so small that the default eps matters.
 FAINT = 3e-3
 
 

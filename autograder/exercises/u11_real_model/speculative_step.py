@@ -47,7 +47,10 @@ TRIES = 20_000
 
 
 def drafted(case, criterion, label, kept, k, *, vocab=None, sharp=1.2, dtype=np.float64, told=(), used=False, **more):
-    """Draw a draft of which `kept` tokens stay and on which each slip in `told` gives others; two slips also differ."""
+    """Draw a draft of which `kept` tokens stay, and on which each slip in `told` gives other tokens.
+
+    If there are two slips, they also give different tokens from each other.
+    """
     rng, vocab = case.rng, vocab or int(case.rng.integers(7, 12))
     for _ in range(TRIES):
         p_draft, p_target = distributions(rng, k, vocab, sharp), distributions(rng, k + 1, vocab, sharp)
