@@ -95,11 +95,11 @@ def test_the_line_that_imports_helpers_gives_way_to_their_code():
     [
         (
             "from attention_figures.helpers.pictures import show",
-            "readme_pictures.py, which is not there; there are allowed, ",
+            "pictures.py, which is not there; there are check_command, ",
         ),
         (
             "from attention_figures.helpers.show_figure import shows",
-            "imports 'shows', which attention_figures/helpers/fig",
+            "imports 'shows', which attention_figures/helpers/sho",
         ),
         ("from attention_figures.helpers.show_figure import show as s", "imports 'show as s', which"),
         (

@@ -47,10 +47,7 @@ TRIES = 20_000
 
 
 def drafted(case, criterion, label, kept, k, *, vocab=None, sharp=1.2, dtype=np.float64, told=(), used=False, **more):
-    """Draw a draft of which `kept` tokens stay, and on which each slip in `told` gives other tokens.
-
-    If there are two slips, they also give different tokens from each other.
-    """
+    """Draw a draft of which `kept` tokens stay, and for which the slips in `told` give tokens different from all others."""
     rng, vocab = case.rng, vocab or int(case.rng.integers(7, 12))
     for _ in range(TRIES):
         p_draft, p_target = distributions(rng, k, vocab, sharp), distributions(rng, k + 1, vocab, sharp)
@@ -59,9 +56,8 @@ def drafted(case, criterion, label, kept, k, *, vocab=None, sharp=1.2, dtype=np.
         source = Rng(int(rng.integers(2**31)), used=used)
         given = [torch.from_numpy(one) for one in (draft, p_draft, p_target)]
         right, turned = speculative_step(*given, fresh(source)), [one.flip(*range(one.ndim)) for one in given]
-        too_many = (
-            kept < k < len(speculative_step(*turned, fresh(Rng(source.seed ^ 1, used=used))))
-        )  # as the grader flips inputs
+        # The grader also flips the inputs.
+        too_many = kept < k < len(speculative_step(*turned, fresh(Rng(source.seed ^ 1, used=used))))
         if len(right) != kept + 1 or not clear(*given, fresh(source)) or too_many:
             continue
         found = [right, *(written(*given, fresh(source), **SLIPS[slug]) for slug in told)]
