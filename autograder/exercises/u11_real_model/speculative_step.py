@@ -47,7 +47,7 @@ TRIES = 20_000
 
 
 def drafted(case, criterion, label, kept, k, *, vocab=None, sharp=1.2, dtype=np.float64, told=(), used=False, **more):
-    """Draw a draft of which `kept` tokens stay, and for which the slips in `told` give tokens different from all others."""
+    """Draw a draft of which `kept` tokens stay, and for which the slips in `told` give other tokens, each its own."""
     rng, vocab = case.rng, vocab or int(case.rng.integers(7, 12))
     for _ in range(TRIES):
         p_draft, p_target = distributions(rng, k, vocab, sharp), distributions(rng, k + 1, vocab, sharp)
