@@ -123,7 +123,7 @@ def test_right_rubbish_and_unanswered_get_what_they_deserve(course, grade, unit)
 
 def test_the_words_for_a_visible_test_are_its_own_and_those_for_a_hidden_one_are_ours(grade):
     visible = grade({"banded_mask": "def banded_mask(n, width):\n    return np.ones((1, 1))"})["banded_mask"]
-    assert "The mask should be n by n." in visible.message
+    assert "The mask should be n by n (line 1" in visible.message
     bare = grade({"banded_mask": "def banded_mask(n, width):\n    return np.zeros((n, n), dtype=bool)"})["banded_mask"]
     assert "assert banded_mask(4, 2)[1, 1]" in bare.message
     hidden = grade({"banded_mask": "def banded_mask(n, width):\n    return np.ones((n, n), dtype=bool)"})["banded_mask"]

@@ -101,5 +101,5 @@ def test_the_search_knows_each_exercise_by_itself():
     unit = read_unit("03_masking")
     found = {section["id"]: section for section in unit.sections}
     masks = found["03_masking.html#exercise-causal_mask"]
-    assert masks["title"].endswith(" · causal_mask") and masks["text"].startswith("Write the mask for n tokens.")
+    assert masks["title"].endswith(" · causal_mask") and masks["text"].startswith("Write the mask for n tokens")
     assert all(section["text"] for name, section in found.items() if "#exercise-" in name)
