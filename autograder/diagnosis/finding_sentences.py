@@ -22,7 +22,7 @@ TEMPLATES: dict[str, str] = {
     "wrong-number-of-results/nested": "Your function must return {form}.",
     "wrong-type": "Your function returns {value}, but the docstring asks for another type.",
     "wrong-dtype": "{problem}.",
-    "dtype-changed": "{problem}. Your function should keep it.",
+    "dtype-changed": "{problem}. Your function should keep the dtype of its inputs.",
     "dtype-lost": "Your result is less precise than the inputs. Where does your code convert it to float32?",
     "materialises": "Your numbers are right, but {problem}.",
     "warns": "Your numbers are right, but NumPy prints a warning while your function runs. Avoid what causes it.",
@@ -86,7 +86,8 @@ TEMPLATES: dict[str, str] = {
     "rows-not-normalised": "The rows of your weights do not sum to 1.",
     "rows-shifted": "Each row of your result is shifted, because the same number is added to all of its entries.",
     "rows-off-by-factor": (
-        "Each row of your result is off by a constant factor. What do you multiply or divide the rows by?"
+        "Within each row of your result, all entries are off by the same factor, which may differ from row to row. What "
+        "do you multiply or divide each row by?"
     ),
     "imprecise": (
         "Your result is close, but less exact than it should be. Does your code add an epsilon, round, use float32, or "
@@ -251,8 +252,8 @@ TEMPLATES: dict[str, str] = {
     ),
     "nan/step": "{step} is the first step of your code that gives NaN in the case “{case}”.",
     "nan/division": "{step} gives NaN in the case “{case}”, because you divide by {divisor}, which is 0 there.",
-    "first/shape": "The first step of your code that has this shape is {step}.",
-    "first/dtype": "The first step of your code that has this dtype is {step}.",
+    "first/shape": "The first step of your code that gives this shape is {step}.",
+    "first/dtype": "The first step of your code whose result has dtype {dtype} is {step}.",
     "raises": "Your code raises an error (line {line}) because {condition} is true, but these inputs are valid.",
     "own-index-wraps": (
         "Your index {index} in {step} is {value} in the case “{case}”, and a negative index counts from the end."

@@ -293,7 +293,7 @@ def test_where_the_wrong_dtype_is_seen_first_is_told():
     advice = told(previous_token_score__in_a_buffer, "previous_token_score").advice
     assert (
         "float32 instead of float64, the dtype of the inputs." in advice
-        and "first step of your code that has this dtype is `" in advice
+        and "first step of your code whose result has dtype float" in advice
     )
 
 
@@ -316,7 +316,7 @@ def test_where_one_result_has_the_wrong_shape_the_dtype_of_another_is_not_told()
     calls = ask_here(sums_and_means__twice, posed).calls
     problem, own = problems_of(posed, calls)[0], program_of(sums_and_means__twice)
     text = origin(posed, 0, calls[0], problem, own, []).text
-    assert text == "The first step of your code that has this shape is `np.tile(means, 2)` (line 3)."
+    assert text == "The first step of your code that gives this shape is `np.tile(means, 2)` (line 3)."
 
 
 def eigenvalue_copying_score__small_is_zero(W_E, W_V, W_O, W_U):

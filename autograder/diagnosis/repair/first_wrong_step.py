@@ -136,7 +136,7 @@ def _first_like(call: Call, problem: Problem, steps: Steps) -> Finding | None:
         if problem.kind == "shape" and made.shape == array.shape:
             return Finding(None, say("first/shape", step=_at(node)))
         if problem.kind != "shape" and made.ndim and made.dtype == array.dtype:
-            return Finding(None, say("first/dtype", step=_at(node)))
+            return Finding(None, say("first/dtype", dtype=array.dtype, step=_at(node)))
     return None
 
 
