@@ -75,7 +75,7 @@ def cases(case):
     yield case("all three", "a row of d_output that sums to 0", **drawn)
     yield case("edge cases", "a single query (n = 1)", n=1)
     yield case("edge cases", "a single key (m = 1)", m=1)
-    yield case("edge cases", "one feature, values one wide", d_k=1, d_v=1)
+    yield case("edge cases", "one feature, values of width 1", d_k=1, d_v=1)
     drawn = case.draw(Q=normal("n d_k", 50), K=normal("m d_k", 50))
     drawn["K"] = with_a_rival(drawn["Q"][0], drawn["K"], np.sqrt(drawn["d_k"]))
     yield case("stability", "scores of several thousand", **drawn)

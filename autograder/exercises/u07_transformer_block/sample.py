@@ -201,7 +201,7 @@ MISTAKES = (
     ("one-id-too-many", {"keep": lambda p, top_p: by_sum(p, top_p, more=1)},
      "You keep one id too many. Without the least likely of them the sum already reaches top_p."),
     ("cut-before-the-temperature", {"first_cut": True},
-     "You choose the ids by the probabilities before the temperature. Use those after it."),
+     "You cut by the probabilities without the temperature. Apply the temperature first, then cut."),
     ("each-by-itself", {"keep": lambda p, top_p: torch.where(p >= (1 - top_p) * p.max(), p, 0.0)},
      "You compare each id with a threshold by itself. top_p is about the sum of the most likely ones."),
     ("places-for-ids", {"draw": lambda p, generator: in_order_of_likeliness(p, generator, mapped=False)},
