@@ -87,8 +87,8 @@ TEMPLATES: dict[str, str] = {
     "rows-not-normalised": "The rows of your weights do not sum to 1.",
     "rows-shifted": "Each row of your result is shifted, because the same number is added to all of its entries.",
     "rows-off-by-factor": (
-        "Within each row of your result, all entries are off by the same factor, which may differ from row to row. What "
-        "do you multiply or divide each row by?"
+        "Within each row of your result, all entries are off by the same factor, which may differ from row to row. "
+        "What do you multiply or divide each row by?"
     ),
     "imprecise": (
         "Your result is close, but less exact than it should be. Does your code add an epsilon, round, use float32, or "

@@ -228,7 +228,9 @@ def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case,
         return Problem("type", f"{_is(leaf, value)} instead of {asked}", index)
     expected = np.asarray(expected)
     if value.shape != expected.shape:
-        return Problem("shape", f"the shape of {returned(leaf.name)} is {value.shape} instead of {expected.shape}", index)
+        return Problem(
+            "shape", f"the shape of {returned(leaf.name)} is {value.shape} instead of {expected.shape}", index
+        )
     wanted = leaf.kind.split()[0]
     if WORDS[value.dtype.kind] != wanted or (leaf.exactly and value.dtype != leaf.exactly):
         text = f"{_has(leaf, value)} instead of {leaf.exactly or wanted}"
@@ -271,11 +273,7 @@ def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Cas
 
 
 def _list_problem(leaf: Leaf, index: int, value: Any, expected: list[Any]) -> Problem | None:
-    name, holds, have = (
-        spoken(leaf.name),
-        verb(spoken(leaf.name), "holds", "hold"),
-        verb(spoken(leaf.name), "has", "have"),
-    )
+    name, holds = spoken(leaf.name), verb(spoken(leaf.name), "holds", "hold")
     items, of, wrong = ("strings", str, ()) if leaf.kind == "text list" else ("ints", int, bool)
     if not isinstance(value, list):
         return Problem("type", f"{_is(leaf, value)} instead of a list of {items}", index)
@@ -286,7 +284,8 @@ def _list_problem(leaf: Leaf, index: int, value: Any, expected: list[Any]) -> Pr
     if len(value) != len(expected):
         text = f"your list has {counted(len(value), item) if item else _entries(value)} instead of {len(expected)}"
         return Problem("shape", text, index)
-    return None if value == expected else Problem("values", f"your list holds the wrong {f'{item}s' if item else 'entries'}", index)
+    text = f"your list holds the wrong {f'{item}s' if item else 'entries'}"
+    return None if value == expected else Problem("values", text, index)
 
 
 def _pairs_problem(leaf: Leaf, index: int, value: Any, expected: list[tuple[int, int]]) -> Problem | None:

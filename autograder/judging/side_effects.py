@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -144,17 +145,21 @@ def _hands_over(posed: Posed) -> bool:
 
 def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     """Return a finding if the function changes its inputs, doesn't repeat its result, or changes an earlier result."""
+    names = names_of(posed)
     for case, call in zip(posed.cases, calls, strict=False):
-        given = [*zip(names_of(posed), case.args, strict=False), *case.kwargs.items()]
-        inputs: list[tuple[str, Any]] = [
-            (name, leaf) for name, value in given for leaf in leaves(value) if isinstance(leaf, np.ndarray) and leaf.ndim
+        given = [*itertools.zip_longest(names[: len(case.args)], case.args), *case.kwargs.items()]
+        inputs: list[tuple[str | None, Any]] = [
+            (name, leaf)
+            for name, value in given
+            for leaf in leaves(value)
+            if isinstance(leaf, np.ndarray) and leaf.ndim
         ]
         inputs += [(name, value) for name, value in given if is_plain_container(value)]
         after = call.inputs_after
         alike = len(after) == len(inputs)
         changed = [name for (name, one), other in zip(inputs, after, strict=False) if not _unchanged(one, other)]
         if changed or not alike:
-            called = f" `{changed[0]}`" if alike else ""
+            called = f" `{changed[0]}`" if alike and changed[0] else ""
             new = "tensor" if posed.exercise.library == "torch" else "array"
             text = f"Your function changes its input{called}. Work on a copy, or write the result into a new {new}."
             return Finding("input-changed", text)

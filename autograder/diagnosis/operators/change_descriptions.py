@@ -392,7 +392,9 @@ def _goes_over_all(node: ast.AST) -> bool:
     """Whether it reduces an array to one number, because it names no axis."""
     if not isinstance(node, ast.Call) or called(node)[0] not in REDUCES:
         return False
-    module = node.func.value.id if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) else ""
+    module = (
+        node.func.value.id if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) else ""
+    )
     is_method = isinstance(node.func, ast.Attribute) and module not in MODULES
     return len(node.args) == (0 if is_method else 1) and not any(k.arg in ("axis", "dim") for k in node.keywords)
 
@@ -403,7 +405,9 @@ def _of_operator(gone: ast.AST, node: ast.AST) -> str:
         return text_of(gone)
     whole, text = ast.unparse(node), ast.unparse(gone)
     if gone is node.right:
-        shown_left = next((w for w in (ast.unparse(node.left), f"({ast.unparse(node.left)})") if whole.startswith(w)), "")
+        shown_left = next(
+            (w for w in (ast.unparse(node.left), f"({ast.unparse(node.left)})") if whole.startswith(w)), ""
+        )
         rest = whole[len(shown_left) :].strip()
     else:
         right = next((w for w in (ast.unparse(node.right), f"({ast.unparse(node.right)})") if whole.endswith(w)), "")

@@ -148,11 +148,11 @@ MISTAKES = (
      "All tokens have the same key, so no query can tell them apart. Which features of X does W_K read, and do the "
      "tokens differ in these?"),
     ("on-a-line", designed(on_a_line),
-     "The two features of your keys lie on one line, and along a line only the ends can have the largest score. "
-     "Where else in the plane could keys lie?"),
+     "As points in the plane, your keys all lie on one line, and on a line only the two ends can have the largest "
+     "score. Where else in the plane could the keys lie?"),
     ("cannot-win", designed(one_in_the_middle),
-     "No query, however long, can choose one of the keys that a token should point at. Draw your keys as points "
-     "in the plane, and find for each a query that would choose it."),
+     "At least one key that a token should point at can't be chosen by any query, however long the query is. Draw your "
+     "keys as points in the plane, and look for a query that chooses each of them."),
     ("elsewhere", designed(like_the_key),
      "Each of your keys could be chosen by some query, but your queries choose other keys than they should. A dot "
      "product measures direction and length. Does another key win because it is longer?"),

@@ -150,8 +150,8 @@ MISTAKES = (
      "You take the softmax's Jacobian along the wrong axis, as if the queries shared out one key's attention. Each "
      "query has a softmax of its own, over the keys."),
     ("plain-mean", {"to_scores": lambda A, dA: A * (dA - dA.mean(axis=1, keepdims=True))},
-     "In the way back through the softmax you average all keys of a row alike. The weight of each key says how much "
-     "it counts."),
+     "In the backward pass through the softmax, you subtract the plain mean over the keys. Weight each key's term by "
+     "its attention weight."),
     ("log-softmax", {"to_scores": log_softmax},
      "You go back through the logarithm of a softmax, as for a cross-entropy. Here the weights themselves mix the "
      "values."),
