@@ -111,8 +111,8 @@ def attention_scores__last_feature(Q, K):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (dot_product_moments__zero_is_missing, "treats a 0 as if it were None"),
-        (layer_norm__eps_or_default, "`eps or 1e-05` (line 2) treats a 0 as if it were None."),
+        (dot_product_moments__zero_is_missing, "treats a 0 as if no number were given"),
+        (layer_norm__eps_or_default, "`eps or 1e-05` (line 2) treats a 0 as if no number were given."),
         (feed_forward__turned_by_shape, "compares sizes, which may be equal by chance, and the same goes for `W_2"),
         (attention_scores__last_feature, "overwrites a value that should be kept"),
     ],
@@ -145,9 +145,9 @@ CHANGES = (
     (
         in_context_learning_score__counted_from_one,
         "in_context_learning_score",
-        "`1` doesn't belong in `late - 1` (line 3), and the same goes for `early - 1`",
+        "`- 1` doesn't belong in `late - 1` (line 3), and the same goes for `early - 1`",
     ),
-    (softmax__largest_of_all, "softmax", "takes `max` over the wrong axis"),
+    (softmax__largest_of_all, "softmax", "takes `max` over all axes instead of only some"),
     (
         copying_score__diagonal_as_zero,
         "copying_score",

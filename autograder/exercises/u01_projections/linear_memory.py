@@ -158,7 +158,7 @@ MISTAKES = (
      "keys at right angles; other keys disturb each other."),
     ("one-after-another", one_after_another,
      "You store the pairs one after another, each exactly. Storing a later one disturbs those before it. What if you "
-     "take all into account at once?"),
+     "take all pairs into account at once?"),
     ("some-features-only", some_features_only,
      "Your memory is exact where it can be, but it is not the one of least norm. Some features of the keys are not "
      "used."),

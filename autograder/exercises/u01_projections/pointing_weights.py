@@ -133,7 +133,7 @@ MISTAKES = (
      "Each of your rows gives the right column the largest weight, but that weight is too small. What made a soft "
      "lookup nearly hard in section 2?"),
     ("transpose-for-inverse", lambda X, target: tuple(X.T @ part for part in circle(len(X), target)),
-     "Your queries and keys themselves would point, but X @ W does not give them: X @ X.T is not the identity. "
+     "Your queries and keys would point as they should, but X @ W doesn't give them: X @ X.T is not the identity. "
      "Which W gives X @ W exactly what you want?"),
     ("swapped", lambda X, target: designed(circle)(X, target)[::-1],
      "In your scores, column i looks at row target[i]; row i should look at column target[i]. Did you swap queries "
