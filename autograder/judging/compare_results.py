@@ -284,7 +284,8 @@ def _list_problem(leaf: Leaf, index: int, value: Any, expected: list[Any]) -> Pr
     if len(value) != len(expected):
         text = f"your list has {counted(len(value), item) if item else _entries(value)} instead of {len(expected)}"
         return Problem("shape", text, index)
-    text = f"your list holds the wrong {f'{item}s' if item else 'entries'}"
+    others = items if leaf.kind == "text list" else "numbers"
+    text = f"your list holds the wrong {f'{item}s' if item else others}"
     return None if value == expected else Problem("values", text, index)
 
 
