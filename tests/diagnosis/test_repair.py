@@ -467,3 +467,20 @@ def test_in_a_notebook_of_ones_own_no_other_version_is_run(monkeypatch):
         judge_here(softmax)
     with pytest.raises(RuntimeError, match="kernel"):
         judge_function(softmax, "softmax", 1)
+
+
+def test_a_list_of_failing_cases_that_is_not_complete_gives_their_number():
+    advice = judge_function(softmax__largest_of_all, "softmax", 1).advice
+    assert "cases, among them “" in advice and "In the first of these cases" in advice, advice
+
+
+def test_a_changed_input_is_named_and_its_exception_explained():
+    def written_into_queries(Q, K, V):
+        for row in np.ndindex(Q.shape[:3]):
+            scores = K[row[:2]] @ Q[row] / Q.shape[-1] ** 0.5
+            Q[row] = torch.softmax(scores, dim=-1) @ V[row[:2]]
+        return Q
+
+    verdict = judge_function(written_into_queries, "loop_attention", 1)
+    assert verdict.message.startswith("Your function changes its input `Q`."), verdict.message
+    assert verdict.message.count("RuntimeError") == 1, verdict.message
