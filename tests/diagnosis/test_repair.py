@@ -470,8 +470,8 @@ def test_in_a_notebook_of_ones_own_no_other_version_is_run(monkeypatch):
 
 
 def test_a_list_of_failing_cases_that_is_not_complete_gives_their_number():
-    advice = judge_function(softmax__largest_of_all, "softmax", 1).advice
-    assert "cases, among them “" in advice and "In the first of these cases" in advice, advice
+    message = judge_function(softmax__largest_of_all, "softmax", 1).message
+    assert "cases, among them “" in message and "In the first of these cases" in message, message
 
 
 def test_a_changed_input_is_named_and_its_exception_explained():
