@@ -199,7 +199,7 @@ IN_LINE = {
     "order-of-results": "{whole} (line {line}) has the results in the wrong order",
     "returned": "{whole} (line {line}) returns the wrong value",
     "not-kept-apart": "{at} shares its memory with an array that your code changes later, so copy it",
-    "replaces": "{at} carries on the old value of {target} instead of replacing it",
+    "replaces": "{at} {does} the old value instead of replacing it",
     "adds": "{at} overwrites a value that should be kept",
     "unpack-order": "the names on the left of {whole} (line {line}) are in the wrong order",
     "kept-between-calls": "a later call of your function uses what an earlier call left in {place} (line {line})",
@@ -210,6 +210,8 @@ IN_LINE = {
     "belongs-outside": "{statement} (line {line}) belongs outside of {loop}",
 }
 
+#: What `+=` and the like do to the old value.
+CARRIES_ON = {ast.Add: "adds to", ast.Sub: "subtracts from", ast.Mult: "multiplies", ast.Div: "divides"}
 #: Functions that reduce an array to one number if they get no axis.
 REDUCES = frozenset(
     (
@@ -419,6 +421,8 @@ def _fields(edit: Edit, parents: Parents) -> dict[str, Any]:
     parent = parents.get(edit.old)
     fields = {name: text_of(each) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()}
     here, within = text_of(edit.old), f" in {text_of(parent)}" if isinstance(parent, ast.expr) else ""
+    if edit.kind == "replaces":
+        fields["does"] = CARRIES_ON.get(type(getattr(edit.old, "op", None)), "carries on")
     if isinstance(edit.fields.get("gone"), ast.AST):
         fields["gone"] = _of_operator(edit.fields["gone"], edit.old)
     which = f"the index {fields.get('part')}" if fields.get("several") else "the index"

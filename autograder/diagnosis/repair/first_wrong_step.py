@@ -154,8 +154,9 @@ def leaves_graph(tree: ast.FunctionDef) -> list[str]:
         owner = ast.unparse(node.func.value) if is_call else ""
         if (is_call and not node.args and name in OUT_OF_GRAPH) or (owner, name) in WITHOUT_GRAPH or name == "data":
             found.append(node)
-    found.sort(key=lambda node: (node.lineno, node.col_offset))
-    return list(dict.fromkeys(map(_at, found)))
+    inner = {each for node in found for each in ast.walk(node) if each is not node}
+    outer = sorted((each for each in found if each not in inner), key=lambda node: (node.lineno, node.col_offset))
+    return list(dict.fromkeys(map(_at, outer)))
 
 
 def _raise(tree: ast.FunctionDef, steps: Steps) -> Finding | None:
