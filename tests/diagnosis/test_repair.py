@@ -194,7 +194,7 @@ def sample__into_the_prompt(next_logits, prompt, end, max_len, temperature, top_
 
 
 def test_a_list_that_is_written_into_is_seen():
-    assert "Your function changes its input." in told(sample__into_the_prompt, "sample").advice
+    assert "Your function changes its input `prompt`." in told(sample__into_the_prompt, "sample").advice
 
 
 def roofline_seconds__by_the_rate(flops, bytes_moved, peak_flops, peak_bandwidth):
