@@ -123,7 +123,7 @@ def find_repairs(
 
     one_case: the case that is tried first. chance: kinds of change that may pass by accident; others are preferred.
     """
-    posings = [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
+    posings = _all_of(posed)
     found: list[Repair] = []
     fully = FULLY_IF_SHORT if len(own.values(one_case, 0)) <= SHORT else FULLY
     left = [FULLY_OF_HUNTS if is_hunt(posed) else fully] * 2  # for likely changes, and for `chance`
@@ -133,7 +133,6 @@ def find_repairs(
             if left_here and one.calls and all_right(one_case, one.calls) and not _alike(found, one):
                 left[one.kind in chance] -= 1
                 if all(_passes(own, one.text, each) for each in posings):
-                    one = _without_needless(one, own, posings)
                     found.append(one)
                     likely = [repair for repair in found if repair.kind not in chance]
                     if (one in likely and one.kind not in OPEN) or len(likely) == 2:
@@ -141,9 +140,15 @@ def find_repairs(
     return _likeliest([repair for repair in found if repair.kind not in chance] or found)
 
 
-def _without_needless(one: Repair, own: OwnProgram, posings: Sequence[Posed]) -> Repair:
+def _all_of(posed: Posed) -> list[Posed]:
+    """All cases that a repair has to pass."""
+    return [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
+
+
+def _without_needless(one: Repair, own: OwnProgram, posed: Posed) -> Repair:
     """The repair without the edits that it doesn't need: the message must not accuse right code."""
     edits = one.edits
+    posings = _all_of(posed) if len(edits) > 1 else []
     for edit in one.edits[:MOST_EDITS]:
         fewer = tuple(each for each in edits if each is not edit)
         if len(edits) > 1 and all(_passes(own, own.text(*fewer), each) for each in posings):
@@ -255,7 +260,7 @@ def _repaired(
     by_chance = bool(repairs) and repairs[0].kind in chance
     if not repairs or (by_chance and (is_hunt(posed) or repairs[0].kind in (*OF_SIZE, "no-factor"))):
         return finding if alike else _with_origin(own, posed, ordinary[:LOOKED_AT], calls, problems, finding)
-    found = finding_of(repairs, own)
+    found = finding_of([_without_needless(one, own, posed) for one in repairs], own)
     if alike:  # a mutant of the model solution already named this slip
         return replace(found, slug=finding.slug, facts=finding.facts)
     if finding.certainty == Certainty.PLACE:
