@@ -125,6 +125,11 @@ def spoken(name: str) -> str:
     return name if " " in name else f"`{name}`"
 
 
+def returned(name: str) -> str:
+    """Return the same for a sentence that a variable of the student's could be meant by: the returned `dQ`."""
+    return name if " " in name else f"the returned `{name}`"
+
+
 def verb(name: str, one: str, several: str, many: bool = False) -> str:
     """Return the form of a verb after the name of a result. many: whether there are several names."""
     head = re.split(r" (?:of|per|that) ", name)[0]

@@ -15,14 +15,14 @@ from ..judging.compare_results import Problem
 from ..judging.first_difference import first_where
 from ..judging.judge import Marked, compare, passed_in_words, without_answer
 from ..judging.limit_diagnosis import named_in_time
-from ..records import Answer, Call, Certainty, Finding, Verdict
+from ..records import CONDUCT, Answer, Call, Certainty, Finding, Verdict
 from ..safe_text import begun
 from .argument_use import never_called, observed
 from .finding_sentences import say
 from .known_mistakes import recognise
 from .repair.find_repair import with_repair
 from .repair.student_program import OwnProgram
-from .symptoms.types_and_forms import beyond
+from .symptoms.types_and_forms import FAILED, beyond
 
 
 def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], program: OwnProgram | None = None) -> Verdict:
@@ -53,6 +53,7 @@ def _explained_by(marked: Marked, program: OwnProgram | None, keep: Callable[[Ve
     if answer.status != "answered":
         ended = say("ended/timeout" if answer.status == "timeout" else "ended/crashed")
         return _worded(marked, Finding(None, answer.reason or ended), None, "")
+    posed.notes[FAILED] = sum(each.total - each.passed for each in verdict.criteria if each.name != CONDUCT)
     finding, seen = _diagnose(posed, calls, problems, marked.conduct)
     never = never_called(posed, answer)
     if never is not None and not any(call.failure is not None for call in calls):
@@ -83,32 +84,54 @@ class _Seen:
         label = say("case", case=self.case)
         told = "" if label in message else say("seen/case", case=self.case)
         if problem:
+            if any(words in message for words in MOVED):
+                problem = problem.replace(" are wrong", " are out of place")
             told = say(_after(message, label), case=self.case, problem=problem)
         also = say("seen/also", case=self.also[0], problem=self.also[1]) if self.also else ""
         return f"{told} {also}".strip()
 
 
 #: (what a message says, a problem that adds nothing to it).
-SAID = (("It returns ", "the answer is wrong"), ("(you return “", "the name is wrong"))
+SAID = (
+    ("It returns ", "the answer is wrong"),
+    ("Your function returns ", "the answer is wrong"),
+    ("you return an id at index ", "your list holds the wrong tokens"),
+    ("you return token ", "your list holds the wrong tokens"),
+    ("(you return “", "the name is wrong"),
+)
+#: What a message says of NaN or infinity.
+ODD = ("produces NaN or infinity", "gives NaN in the case", "becomes infinite in the case")
+#: What a message says of right entries at wrong places.
+MOVED = ("but in the wrong order along", "entries are in the order (")
+#: What may follow a list of cases in the same breath.
+ASKED = "What is different about them?"
 
 
 def _is_said(problem: str, message: str) -> bool:
     """Whether a message already says what is wrong in a case."""
-    words = problem.removeprefix("it raised ")
+    words = problem.removeprefix("it raises ")
     if words in message or begun(words) in message or any(a in message and b == problem for a, b in SAID):
         return True
     if problem.startswith("the shape of "):
         return begun(problem.partition(" is ")[0]) in message
-    return problem.endswith("to any input") and "no gradient flows" in message
+    if problem.startswith("your list has "):
+        return "lacks its last" in message
+    name, wrong, rest = problem.partition(" is wrong")
+    if wrong and not rest and not name.count(" of ") and f"but {name} is not." in message:
+        return True
+    return problem.endswith(("NaN or infinity", "NaN or infinite")) and any(words in message for words in ODD)
 
 
 def _after(message: str, label: str) -> str:
     """The key of the sentence on this case after a message that may have named the case."""
-    one, several = say("cases/one", labels=label), say("cases/several", labels=label)
+    one = say("cases/one", labels=label)
     if message.endswith(f"{one}."):
         return "seen/there"
-    if several in message:
-        return "seen/first"
+    lists = (say("cases/several", labels=label), say("cases/some", count="", labels=label))
+    rest = next((message.partition(each)[2] for each in lists if each in message), None)
+    if rest is not None:
+        is_last = rest.rpartition("”")[2].removesuffix(ASKED).strip() in (".", ").")
+        return "seen/first" if is_last and rest.count("“") else "seen/case-again"
     is_alone = message.casefold().count(say("cases/one", labels="")) == message.casefold().count(one.casefold()) > 0
     return "seen/that" if is_alone and say("cases/several", labels="") not in message else "seen"
 
@@ -116,6 +139,8 @@ def _after(message: str, label: str) -> str:
 def _worded(marked: Marked, finding: Finding, seen: _Seen | None, raised: str) -> Verdict:
     verdict = marked.verdict
     told = seen.after(finding.message) if seen else ""
+    if raised.removeprefix("Your function ") in finding.message:
+        raised = ""
     message = " ".join(filter(None, (raised, finding.message, told, passed_in_words(verdict.criteria))))
     advice = finding.message or ("" if raised else told)
     where = first_where(marked.posed, marked.calls, marked.problems) if seen else None
@@ -156,15 +181,23 @@ def _diagnose(
     ordinary = [p for p, case in zip(problems, posed.cases, strict=True) if p is not None and not case.gradient]
     if conduct is not None and not ordinary:
         # The gradient fails because of the side effect: torch refuses to write to an input that requires a gradient.
-        return conduct, None
+        return _with_raised(conduct, posed, calls, raised), None
     finding = _or_else(None, recognise, posed, calls, problems) or Finding(None, "")
     if conduct is not None:  # the message names both
         finding = _beside(finding, conduct)
     labels = [case.label for case in posed.cases]
     if _raises_first(posed, problems):
         return finding, _Seen(labels[raised])
-    also = None if raised is None else (labels[raised], problems[raised].text)
+    also = None if raised is None else (labels[raised], problems[raised].text.replace("it ", "your function ", 1))
     return finding, _Seen(labels[first], problems[first].text, also)
+
+
+def _with_raised(conduct: Finding, posed: Posed, calls: list[Call], raised: int | None) -> Finding:
+    """The finding on a changed input, with the exception that follows from it."""
+    if raised is None or conduct.slug != "input-changed":
+        return conduct
+    failure = calls[raised].failure.described(posed.exercise.name)
+    return replace(conduct, text=f"{conduct.text} {say('raised/gradient', failure=failure)}")
 
 
 def _or_else(otherwise: Any, look: Callable[..., Any], *args: Any) -> Any:
@@ -186,9 +219,16 @@ def _with_observed(
     return finding if found is None else _beside(finding, found)
 
 
+#: Findings that add nothing to what a student's own calls could show.
+LESS = ("not-general", "stops-too-early")
+
+
 def _beside(finding: Finding, seen: Finding) -> Finding:
     """The finding with the observation `seen` added, which also gives the slug if the finding is weak."""
-    facts = f"{seen.text} {finding.facts}".strip()
+    is_told = finding.text.startswith("It returns ") and "Your function returns " in seen.text
+    if seen.slug == "experiment" and (finding.slug in LESS or is_told):
+        finding = replace(finding, text="")
     if finding.is_weak:
+        facts = f"{seen.text} {beyond(seen.text, finding.facts)}".strip()
         return replace(finding, slug=seen.slug, certainty=Certainty.PLACE, facts=facts)
     return replace(finding, facts=f"{seen.text} {beyond(seen.text, finding.facts)}".strip())

@@ -22,11 +22,11 @@ TEMPLATES: dict[str, str] = {
     "wrong-number-of-results/nested": "Your function must return {form}.",
     "wrong-type": "Your function returns {value}, but the docstring asks for another type.",
     "wrong-dtype": "{problem}.",
-    "dtype-changed": "{problem}. Your function should keep it.",
+    "dtype-changed": "{problem}. Your function should keep the dtype of its inputs.",
     "dtype-lost": "Your result is less precise than the inputs. Where does your code convert it to float32?",
     "materialises": "Your numbers are right, but {problem}.",
     "warns": "Your numbers are right, but NumPy prints a warning while your function runs. Avoid what causes it.",
-    "nan": "Your code produces NaN or infinity in the case “{case}”. Which step does?",
+    "nan": "In the case “{case}”, your code produces NaN or infinity. Which step does?",
     "wrong-signature": "Your function doesn't take the arguments that its docstring names.",
     "no-error": (
         "Your function should raise a {error} where the docstring says so. Check for that first, and raise it yourself."
@@ -64,9 +64,10 @@ TEMPLATES: dict[str, str] = {
         "Your function is right for a single sequence (B = 1) but wrong for a batch. Which of your steps works for one "
         "sequence only?"
     ),
-    # {labels} is one or several of "case"; "case/answered" is for a wrong name.
+    # {labels} is one or several of "case"; "case/answered" is for a wrong name. "cases/some" is for an incomplete list.
     "cases/one": "the case {labels}",
     "cases/several": "the cases {labels}",
+    "cases/some": "{count} cases, among them {labels}",
     "case": "“{case}”",
     "case/answered": "“{case}” (you return “{answer}”)",
     # ---------------------------------------------------------------------------------------------------------- numbers
@@ -86,7 +87,8 @@ TEMPLATES: dict[str, str] = {
     "rows-not-normalised": "The rows of your weights do not sum to 1.",
     "rows-shifted": "Each row of your result is shifted, because the same number is added to all of its entries.",
     "rows-off-by-factor": (
-        "Each row of your result is off by a constant factor. What do you multiply or divide the rows by?"
+        "Within each row of your result, all entries are off by the same factor, which may differ from row to row. "
+        "What do you multiply or divide each row by?"
     ),
     "imprecise": (
         "Your result is close, but less exact than it should be. Does your code add an epsilon, round, use float32, or "
@@ -98,8 +100,8 @@ TEMPLATES: dict[str, str] = {
     ),
     "transposed": "Rows and columns are swapped in your result.",
     "transposed/one": "Rows and columns are swapped in {result}.",
-    "permuted": "Your entries are right, but their order along {size} is wrong.",
-    "permuted/axis": "Your entries are right, but their order along axis {axis} of the result is wrong.",
+    "permuted": "Your result has the right entries, but in the wrong order along the axis of length {size}.",
+    "permuted/axis": "Your result has the right entries, but in the wrong order along axis {axis}.",
     "read-in-another-order": (
         "Your result has the right shape, but its entries are in the order ({there}) instead of ({due}). A reshape "
         "doesn't swap axes; a transpose does."
@@ -118,17 +120,20 @@ TEMPLATES: dict[str, str] = {
         "Your function returns in later calls what it returned in an earlier one. Does it keep something between calls?"
     ),
     # ------------------------------------- several results: which are wrong and how; {are} agrees with their number
-    "results/right": "{results} {are} right.",
-    "results/wrong": "{results} {are} wrong.",
-    "results/both": "{results} {are} right, but {wrong} {are_wrong} not.",
+    "results/right": "Of your results, {results} {are} right.",
+    "results/wrong": "Of your results, {results} {are} wrong.",
+    "results/both": "Of your results, {results} {are} right, but {wrong} {are_wrong} not.",
     # {sentence}: one of those above, with a lower-case first letter.
     "results/how": "In {results}, {sentence}",
     # -------------------------------------------------------------------------------------------------------- gradients
+    # {lost}: "no gradient reaches `Q`". {steps}: pieces of the student's code with their lines.
     "detached": (
-        "Your values are right, but no gradient flows back through them, because something in your code leaves the "
-        "graph, such as `.detach()`, `.item()`, `.numpy()`, `.data`, `torch.no_grad()`, `torch.tensor(…)` or "
-        "`nn.Parameter(…)`."
+        "Your values are right, but {lost}, because something in your code leaves the graph, such as `.detach()`, "
+        "`.item()`, `.numpy()`, `.data`, `torch.no_grad()`, `torch.tensor(…)` or `nn.Parameter(…)`."
     ),
+    "detached/one": "Your values are right, but {lost}. {steps} takes values out of the graph.",
+    "detached/several": "Your values are right, but {lost}. {steps} take values out of the graph.",
+    "detached/lost": "no gradient flows back",
     "nan-gradient": (
         "Your values are right, but the gradient contains NaN. Replacing a NaN or an infinity afterwards doesn't help, "
         "because the backward pass still goes through the step that made it. Avoid creating it."
@@ -231,13 +236,13 @@ TEMPLATES: dict[str, str] = {
     "generator-unused/wrong": "In the cases that fail, your function doesn't draw from `{name}`.",
     # ----------------------------------------------------------- known mistakes; the exercise holds the advice for each
     "known/either": "Your results fit two different mistakes. The first: {advice} The second: {other}",
-    "known/ordinary-as-if": "On ordinary inputs, your code gives the same results as code that {change}.",
+    "known/ordinary-as-if": "Judging by its results on ordinary inputs, your code {change}.",
     "known/ordinary": "{advice} This explains your results on ordinary inputs.",
     # ------------------------------------------------------------- where wrong values begin; {step} is "step" filled in
     "step": "{code} (line {line})",
     "overflow": "{step} becomes infinite in the case “{case}”.",
     "overflow/division": (
-        "{step} becomes infinite in the case “{case}”, because you divide by {divisor}, which is 0 there."
+        "{step} becomes infinite in the case “{case}”, because you divide by {divisor}, which {holds}."
     ),
     "overflow/float64": (
         "{step} becomes infinite in the case “{case}”, because you take the exponential of {most}. For float64, "
@@ -250,9 +255,12 @@ TEMPLATES: dict[str, str] = {
         "89 is already too large."
     ),
     "nan/step": "{step} is the first step of your code that gives NaN in the case “{case}”.",
-    "nan/division": "{step} gives NaN in the case “{case}”, because you divide by {divisor}, which is 0 there.",
-    "first/shape": "The first step of your code that has this shape is {step}.",
-    "first/dtype": "The first step of your code that has this dtype is {step}.",
+    "nan/division": "{step} gives NaN in the case “{case}”, because you divide by {divisor}, which {holds}.",
+    # {holds} is one of these; {place} is "there" or "in float16".
+    "division/number": "is 0 {place}",
+    "division/entries": "contains a 0 {place}",
+    "first/shape": "The first step of your code that gives this shape is {step}.",
+    "first/dtype": "The first step of your code whose result has dtype {dtype} is {step}.",
     "raises": "Your code raises an error (line {line}) because {condition} is true, but these inputs are valid.",
     "own-index-wraps": (
         "Your index {index} in {step} is {value} in the case “{case}”, and a negative index counts from the end."
@@ -261,11 +269,12 @@ TEMPLATES: dict[str, str] = {
         "Your index {index} in {step} is 0 in the case “{case}”, so it counts from the front, not from the end."
     ),
     # ---------------------------------------------------------- changes; `operators/change_descriptions.py` words them
-    "as-if": "Your code gives the same results as code that {change}.",
-    "as-if/results": "For {results}, your code gives the same values as code that {change}.",
+    "as-if": "Judging by its results, your code {change}.",
+    "as-if/results": "Judging by {results}, your code {change}.",
     "own": "{change}. Fix only that and every hidden test passes.",
     "own/open": "{change}. One change there makes every hidden test pass.",
-    # The same change at several places.
+    # The same change at two places, or at several.
+    "own/two": "{change}. Fix both and every hidden test passes.",
     "own/several": "{change}. Fix all of these and every hidden test passes.",
     # {change} and {other} begin with lower-case letters.
     "own/either": "Either {change}, or {other}. Fix one of the two and every hidden test passes.",
@@ -274,6 +283,8 @@ TEMPLATES: dict[str, str] = {
     "ended/crashed": "Your function crashed its Python process.",
     "ended/memory": "Your function returned so much that there is not enough memory to compare it.",
     "raised": "Your function raises {failure}.",
+    # After a finding that explains why it raises.
+    "raised/gradient": "When an input requires a gradient, it therefore raises {failure}.",
     # The report leaves out everything from these words on.
     "seen": FIRST_SEEN + " “{case}”: {problem}.",
     "seen/case": FIRST_SEEN + " “{case}”.",
@@ -281,6 +292,8 @@ TEMPLATES: dict[str, str] = {
     "seen/there": "There, {problem}.",
     "seen/that": "In that case, {problem}.",
     "seen/first": "In the first of these cases, {problem}.",
+    "seen/case-again": "In the case “{case}”, {problem}.",
+    # A later case that ends in an exception.
     "seen/also": "In the case “{case}”, {problem}.",
 }
 

@@ -218,7 +218,7 @@ def _of_symptoms(posed: Posed, problems: list[Problem | None], failing: list[int
 def _of_gradients(problem: Problem, call: Call) -> Finding:
     """The values are right but the gradients are wrong."""
     if problem.kind == "detached" or (call.failure is not None and "numpy() on Tensor" in call.failure.message):
-        return named("detached")
+        return named("detached", lost=problem.text if problem.kind == "detached" else say("detached/lost"))
     if problem.slug == "nan-gradient":
         return named("nan-gradient")
     return named("gradient-raises" if problem.kind == "raised" else "gradient-wrong")

@@ -186,16 +186,16 @@ def problem_of(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
     call = calls[index]
     if case.raises is not None:
         if call.failure is None:
-            return Problem("not-raised", f"it raised no {case.raises.type_name}")
+            return Problem("not-raised", f"it raises no {case.raises.type_name}")
         if call.failure.type_name != case.raises.type_name:
             found = call.failure.described(exercise.name)
-            return Problem("raised", f"it raised {found} instead of a {case.raises.type_name}")
+            return Problem("raised", f"it raises {found} instead of a {case.raises.type_name}")
         numbers = len(re.findall(r"\d+", call.failure.message))
         if numbers > NUMBERS_CAP or not all(word in call.failure.message for word in case.raises.mentions):
             return Problem("not-raised", f"the message of its {case.raises.type_name} does not name what is wrong")
         return None
     if call.failure is not None:
-        return Problem("raised", f"it raised {call.failure.described(exercise.name)}")
+        return Problem("raised", f"it raises {call.failure.described(exercise.name)}")
     if case.gradient and GRADIENTS not in exercise.credit and _has_no_gradients(call.value):
         return None  # the result may be a plain number
     if case.gradient:

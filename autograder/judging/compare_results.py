@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..exercises.kit.exercise_records import OF_INPUTS, RTOL_FLOAT64, Case, Leaf
-from ..safe_text import spoken, verb
+from ..safe_text import counted, returned, spoken, verb
 from ..worker.encode_values import Foreign, Tensor, leaves, map_leaves
 
 #: How many random directions the inputs are moved in, and how much larger the second step is.
@@ -169,24 +169,24 @@ def form_of(returns: Leaf | tuple[Any, ...] | list[Any]) -> str:
 def find_gradient_problem(names: list[str], value: Any, expected: tuple[Any, ...], case: Case) -> Problem | None:
     """Return the first problem of the gradients of the floating inputs, which `names` lists in order, or None."""
     if isinstance(value, tuple) and not value:
-        return Problem("detached", "no gradient flows from the result to any input")
+        return Problem("detached", "no gradient reaches any input")
     if not isinstance(value, tuple) or len(value) != len(expected):
         return Problem("gradient", "no gradient could be worked out")
     pairs = [(n, v, e) for n, v, e in zip(names, value, expected, strict=True) if e is not None and np.any(e)]
     if pairs and all(v is None for _, v, _ in pairs):
-        return Problem("detached", "no gradient flows from the result to any input")
+        return Problem("detached", "no gradient reaches any input")
     for name, found, wanted in pairs:
         if found is None or (isinstance(found, np.ndarray) and not found.any()):
-            return Problem("detached", f"no gradient flows from the result to {name}")
+            return Problem("detached", f"no gradient reaches `{name}`")
         if isinstance(found, np.ndarray) and not np.isfinite(found).all():
             return Problem(
-                "gradient", f"the gradient with respect to {name} holds NaN or infinity", slug="nan-gradient"
+                "gradient", f"the gradient with respect to `{name}` holds NaN or infinity", slug="nan-gradient"
             )
         if not isinstance(found, np.ndarray) or not close(found, np.asarray(wanted), tolerance(case)):
-            return Problem("gradient", f"the gradient with respect to {name} is wrong")
+            return Problem("gradient", f"the gradient with respect to `{name}` is wrong")
     for name, found, wanted in zip(names, value, expected, strict=True):
         if isinstance(found, np.ndarray) and (wanted is None or not np.any(wanted)) and not close(found, found * 0, 1):
-            return Problem("gradient", f"the result depends on {name}, which it should not")
+            return Problem("gradient", f"the result depends on `{name}`, which it should not")
     return None
 
 
@@ -228,7 +228,9 @@ def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case,
         return Problem("type", f"{_is(leaf, value)} instead of {asked}", index)
     expected = np.asarray(expected)
     if value.shape != expected.shape:
-        return Problem("shape", f"the shape of {name} is {value.shape} instead of {expected.shape}", index)
+        return Problem(
+            "shape", f"the shape of {returned(leaf.name)} is {value.shape} instead of {expected.shape}", index
+        )
     wanted = leaf.kind.split()[0]
     if WORDS[value.dtype.kind] != wanted or (leaf.exactly and value.dtype != leaf.exactly):
         text = f"{_has(leaf, value)} instead of {leaf.exactly or wanted}"
@@ -271,21 +273,20 @@ def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Cas
 
 
 def _list_problem(leaf: Leaf, index: int, value: Any, expected: list[Any]) -> Problem | None:
-    name, holds, have = (
-        spoken(leaf.name),
-        verb(spoken(leaf.name), "holds", "hold"),
-        verb(spoken(leaf.name), "has", "have"),
-    )
+    name, holds = spoken(leaf.name), verb(spoken(leaf.name), "holds", "hold")
     items, of, wrong = ("strings", str, ()) if leaf.kind == "text list" else ("ints", int, bool)
     if not isinstance(value, list):
         return Problem("type", f"{_is(leaf, value)} instead of a list of {items}", index)
     for item in value:
         if isinstance(item, wrong) or not isinstance(item, of):
             return Problem("dtype", f"{name} {holds} {describe(item)} instead of Python {items}", index)
+    item = _item_of(leaf)
     if len(value) != len(expected):
-        return Problem("shape", f"{name} {have} {_entries(value)} instead of {len(expected)}", index)
+        text = f"your list has {counted(len(value), item) if item else _entries(value)} instead of {len(expected)}"
+        return Problem("shape", text, index)
     others = items if leaf.kind == "text list" else "numbers"
-    return None if value == expected else Problem("values", f"{name} {holds} the wrong {others}", index)
+    text = f"your list holds the wrong {f'{item}s' if item else others}"
+    return None if value == expected else Problem("values", text, index)
 
 
 def _pairs_problem(leaf: Leaf, index: int, value: Any, expected: list[tuple[int, int]]) -> Problem | None:
@@ -312,6 +313,11 @@ def _pairs_problem(leaf: Leaf, index: int, value: Any, expected: list[tuple[int,
     if len(found) != len(wanted):
         return Problem("shape", f"{name} {have} {_entries(found)} instead of {len(wanted)}", index)
     return Problem("values", f"{name} {holds} the wrong pairs", index)
+
+
+def _item_of(leaf: Leaf) -> str:
+    """What a list of this name holds: "token" for the tokens, and "" for the list."""
+    return name[:-1] if (name := leaf.name.removeprefix("the ")).endswith("s") else ""
 
 
 def _entries(found: list[Any]) -> str:

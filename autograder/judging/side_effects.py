@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -144,13 +145,23 @@ def _hands_over(posed: Posed) -> bool:
 
 def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     """Return a finding if the function changes its inputs, doesn't repeat its result, or changes an earlier result."""
+    names = names_of(posed)
     for case, call in zip(posed.cases, calls, strict=False):
-        given = leaves((*case.args, *case.kwargs.values()))
-        inputs: list[Any] = [value for value in given if isinstance(value, np.ndarray) and value.ndim]
-        inputs += [value for value in (*case.args, *case.kwargs.values()) if is_plain_container(value)]
+        given = [*itertools.zip_longest(names[: len(case.args)], case.args), *case.kwargs.items()]
+        inputs: list[tuple[str | None, Any]] = [
+            (name, leaf)
+            for name, value in given
+            for leaf in leaves(value)
+            if isinstance(leaf, np.ndarray) and leaf.ndim
+        ]
+        inputs += [(name, value) for name, value in given if is_plain_container(value)]
         after = call.inputs_after
-        if len(after) != len(inputs) or not all(map(_unchanged, inputs, after)):
-            text = "Your function changes its input. Work on a copy, or write the result into a new array."
+        alike = len(after) == len(inputs)
+        changed = [name for (name, one), other in zip(inputs, after, strict=False) if not _unchanged(one, other)]
+        if changed or not alike:
+            called = f" `{changed[0]}`" if alike and changed[0] else ""
+            new = "tensor" if posed.exercise.library == "torch" else "array"
+            text = f"Your function changes its input{called}. Work on a copy, or write the result into a new {new}."
             return Finding("input-changed", text)
     for case, call in zip(posed.cases, calls, strict=False):
         if call.failure is None and call.again is not None and not _repeats(call.value, call.again):

@@ -35,7 +35,7 @@ def leaks_by_means(attend, Q, K, V):
 
 def test_a_leak_that_was_shown_and_not_seen_is_told_as_that():
     text = advice(leaks_by_means, "leaks_future")
-    assert "two of your calls show the leak" in text and "their sum stays" in text, text
+    assert "which is a leak. Your function returns False." in text and "their sum stays" in text, text
 
 
 def leaks_in_another_order(attend, Q, K, V):

@@ -67,7 +67,7 @@ def measured(d, n_samples, rng, scaled):
         (attention(lambda Q, K, V: Q @ K / np.sqrt(Q.shape[1])), "doesn't transpose `K`"),
         (
             lambda Q, K, V: (softmax(-scaled(Q, K, V)) @ V, softmax(scaled(Q, K, V))),
-            "The weights are right. For the output, your code gives the same values as code that",
+            "Of your results, the weights are right. Judging by the output, your code",
         ),
     ],
     ids=["two sizes", "a number", "values for keys", "not transposed", "leaf by leaf"],
@@ -159,4 +159,4 @@ def test_what_explains_ordinary_inputs_alone_is_said_to_do_so():
         return powers / powers.sum(axis=axis, keepdims=True)
 
     verdict = judge_function(called("softmax", answer), "softmax", 1)
-    assert "On ordinary inputs, your code gives the same results as code that" in verdict.advice, verdict.message
+    assert "Judging by its results on ordinary inputs, your code" in verdict.advice, verdict.message

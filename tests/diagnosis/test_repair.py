@@ -111,8 +111,8 @@ def attention_scores__last_feature(Q, K):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (dot_product_moments__zero_is_missing, "treats a 0 as if it were None"),
-        (layer_norm__eps_or_default, "`eps or 1e-05` (line 2) treats a 0 as if it were None."),
+        (dot_product_moments__zero_is_missing, "treats a 0 as if no number were given"),
+        (layer_norm__eps_or_default, "`eps or 1e-05` (line 2) treats a 0 as if no number were given."),
         (feed_forward__turned_by_shape, "compares sizes, which may be equal by chance, and the same goes for `W_2"),
         (attention_scores__last_feature, "overwrites a value that should be kept"),
     ],
@@ -145,9 +145,9 @@ CHANGES = (
     (
         in_context_learning_score__counted_from_one,
         "in_context_learning_score",
-        "`1` doesn't belong in `late - 1` (line 3), and the same goes for `early - 1`",
+        "`- 1` doesn't belong in `late - 1` (line 3), and the same goes for `early - 1`",
     ),
-    (softmax__largest_of_all, "softmax", "takes `max` over the wrong axis"),
+    (softmax__largest_of_all, "softmax", "takes `max` over all axes instead of only some"),
     (
         copying_score__diagonal_as_zero,
         "copying_score",
@@ -194,7 +194,7 @@ def sample__into_the_prompt(next_logits, prompt, end, max_len, temperature, top_
 
 
 def test_a_list_that_is_written_into_is_seen():
-    assert "Your function changes its input." in told(sample__into_the_prompt, "sample").advice
+    assert "Your function changes its input `prompt`." in told(sample__into_the_prompt, "sample").advice
 
 
 def roofline_seconds__by_the_rate(flops, bytes_moved, peak_flops, peak_bandwidth):
@@ -293,7 +293,7 @@ def test_where_the_wrong_dtype_is_seen_first_is_told():
     advice = told(previous_token_score__in_a_buffer, "previous_token_score").advice
     assert (
         "float32 instead of float64, the dtype of the inputs." in advice
-        and "first step of your code that has this dtype is `" in advice
+        and "first step of your code whose result has dtype float" in advice
     )
 
 
@@ -316,7 +316,7 @@ def test_where_one_result_has_the_wrong_shape_the_dtype_of_another_is_not_told()
     calls = ask_here(sums_and_means__twice, posed).calls
     problem, own = problems_of(posed, calls)[0], program_of(sums_and_means__twice)
     text = origin(posed, 0, calls[0], problem, own, []).text
-    assert text == "The first step of your code that has this shape is `np.tile(means, 2)` (line 3)."
+    assert text == "The first step of your code that gives this shape is `np.tile(means, 2)` (line 3)."
 
 
 def eigenvalue_copying_score__small_is_zero(W_E, W_V, W_O, W_U):
@@ -467,3 +467,20 @@ def test_in_a_notebook_of_ones_own_no_other_version_is_run(monkeypatch):
         judge_here(softmax)
     with pytest.raises(RuntimeError, match="kernel"):
         judge_function(softmax, "softmax", 1)
+
+
+def test_a_list_of_failing_cases_that_is_not_complete_gives_their_number():
+    message = judge_function(softmax__largest_of_all, "softmax", 1).message
+    assert "cases, among them “" in message and "In the first of these cases" in message, message
+
+
+def test_a_changed_input_is_named_and_its_exception_explained():
+    def written_into_queries(Q, K, V):
+        for row in np.ndindex(Q.shape[:3]):
+            scores = K[row[:2]] @ Q[row] / Q.shape[-1] ** 0.5
+            Q[row] = torch.softmax(scores, dim=-1) @ V[row[:2]]
+        return Q
+
+    verdict = judge_function(written_into_queries, "loop_attention", 1)
+    assert verdict.message.startswith("Your function changes its input `Q`."), verdict.message
+    assert verdict.message.count("RuntimeError") == 1, verdict.message

@@ -315,7 +315,7 @@ def test_a_list_or_a_dict_of_texts_that_is_changed_is_seen(answer):
     [
         (tuple, "instead of a list of strings"),
         (lambda joined: [*joined[:-1], 3] if joined else joined, "instead of Python strings"),
-        (lambda joined: joined[::-1], "the list holds the wrong strings"),
+        (lambda joined: joined[::-1], "your list holds the wrong strings"),
     ],
 )
 def test_what_is_no_list_of_texts_or_another_one_is_told(made, words):

@@ -123,11 +123,11 @@ class Mutant:
         return "-and-".join(dict.fromkeys(name_of(edit) for edit in self.edits))
 
     def words(self, hidden: Collection[str] = ()) -> str:
-        """Return the words that complete "… code that". hidden: names that they must not contain."""
+        """Return the words that complete "… your code". hidden: names that they must not contain."""
         others = edits_of_part(self.part, self.sizes) if len(self.edits) == 1 else ()
         parents = _program(self.part, self.sizes).parents
         words = dict.fromkeys(told_apart(edit, others, parents, hidden) for edit in self.edits)
-        return f"{listed(list(words))}{f' (in `{self.exercise}`)' if self.path and self.exercise else ''}"
+        return f"{listed(list(words))}{f' (in what `{self.exercise}` computes)' if self.path and self.exercise else ''}"
 
     @property
     def exercise(self) -> str:

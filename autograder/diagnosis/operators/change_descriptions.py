@@ -14,7 +14,7 @@ from .program_edit import RANGES, Edit, Parents, called, replaced
 #: Longer pieces of a program are not shown.
 LONGEST, LONGEST_OWN, LONGEST_PAIR = 44, 60, 60
 
-#: By detail, what completes "Your code gives the same results as code that …". The first sentence shows pieces of the
+#: By detail, what completes "Judging by its results, your code …". The first sentence shows pieces of the
 #: model solution. The second shows none; it is used if a piece is long or has a name that no student knows.
 AS_IF = {
     # operations
@@ -52,8 +52,8 @@ AS_IF = {
     "range+0-1": ("stops a loop one round too early",) * 2,
     "range+0+1": ("stops a loop one round too late",) * 2,
     "range+1+0": ("starts a loop one round too late",) * 2,
-    "reshape-only": ("splits an axis by a reshape alone, without swapping two axes",) * 2,
-    "merged-by-reshape": ("merges two axes by a reshape alone, without swapping axes first",) * 2,
+    "reshape-only": ("splits an axis with a reshape, but doesn't swap two axes afterwards",) * 2,
+    "merged-by-reshape": ("merges two axes with a reshape, but doesn't swap axes first",) * 2,
     "merged-interleaved": ("merges the heads column by column, not block after block",) * 2,
     "tiled": ("repeats the entries in the order 0, 1, 0, 1, … instead of 0, 0, 1, 1, …",) * 2,
     # numbers, names, sizes
@@ -98,6 +98,12 @@ AS_IF = {
     "argument-one": ("takes `{argument}` to be 1, whatever it is",) * 2,
     "roles-exchanged": ("swaps `{one}` and `{other}` everywhere",) * 2,
 }
+#: By detail and the names of functions that few students know, the same for the effect.
+RARE = {
+    ("call-left-out", "nan_to_num", "None"): ("lets NaN through where a number should be",) * 2,
+    ("function", "median", "median_high"): ("takes the upper of the two middle numbers instead of their mean",) * 2,
+    ("function", "median", "median_low"): ("takes the lower of the two middle numbers instead of their mean",) * 2,
+}
 #: By detail or kind, the words used if the pieces are long or have a name that no student knows.
 UNSHOWN = {
     "operation": "uses the wrong operation in one step",
@@ -139,7 +145,7 @@ IN_LINE = {
     "turned": "the transposition in {at} doesn't belong there",
     # conditions and comparisons
     "or-for-and": "{at} confuses `and` with `or`",
-    "falsy-for-none": "{at} treats a 0 as if it were None",
+    "falsy-for-none": "{at} treats a 0 as if no number were given",
     "one-condition-too-many": "{gone} doesn't belong in {at}",
     "test": "{at} tests the opposite of what it should",
     "comparison": "the comparison {at} is wrong",
@@ -159,6 +165,7 @@ IN_LINE = {
     "one-call-too-many": "`{name}` doesn't belong in {at}",
     "function": "`{name}` is the wrong function in {at}",
     "axis": "{at} takes `{name}` over the wrong axis",
+    "axis/all": "{at} takes `{name}` over all axes instead of only some",
     "keepdims": "{at} has the wrong setting of `keepdims`",
     "keyword": "`{keyword}={value}` doesn't belong in {at}",
     "argument-order": "the arguments in {at} are in the wrong order",
@@ -192,16 +199,27 @@ IN_LINE = {
     "order-of-results": "{whole} (line {line}) has the results in the wrong order",
     "returned": "{whole} (line {line}) returns the wrong value",
     "not-kept-apart": "{at} shares its memory with an array that your code changes later, so copy it",
-    "replaces": "{at} adds to the old value instead of replacing it",
+    "replaces": "{at} {does} the old value instead of replacing it",
     "adds": "{at} overwrites a value that should be kept",
     "unpack-order": "the names on the left of {whole} (line {line}) are in the wrong order",
     "kept-between-calls": "a later call of your function uses what an earlier call left in {place} (line {line})",
     "one-line-too-many": "{statement} (line {line}) doesn't belong there",
     "block-too-many": "the whole block {statement} (line {line}) doesn't belong there",
-    "order-of-lines": "{step} (line {line}) runs too early or too late",
+    "step-later": "{step} (line {line}) runs too early",
+    "step-earlier": "{step} (line {line}) runs too late",
     "belongs-outside": "{statement} (line {line}) belongs outside of {loop}",
 }
 
+#: What `+=` and the like do to the old value.
+CARRIES_ON = {ast.Add: "adds to", ast.Sub: "subtracts from", ast.Mult: "multiplies", ast.Div: "divides"}
+#: Functions that reduce an array to one number if they get no axis.
+REDUCES = frozenset(
+    (
+        *("sum", "mean", "max", "min", "amax", "amin", "prod", "std", "var", "any", "all", "norm", "nansum", "nanmean"),
+        *("argmax", "argmin", "median"),
+    )
+)
+MODULES = ("np", "numpy", "torch", "linalg", "math")
 #: Which of several pieces that look the same is meant.
 ORDINALS = ("first", "second", "third", "fourth")
 #: Details whose names are names of functions.
@@ -253,12 +271,13 @@ def name_of(edit: Edit) -> str:
 
 
 def as_if(edit: Edit, parents: Parents, hidden: Collection[str] = ()) -> str:
-    """Return the words for a mutant that complete "… code that". hidden: names that they must not contain."""
+    """Return the words for a mutant that complete "… your code". hidden: names that they must not contain."""
     where = _place_of(edit.old, parents)
     if edit.detail in AS_IF and where is None:
         fields = {name: _piece(each) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()}
         fields["does"] = "divides" if fields.get("verb") == "divided by" else "multiplies"
-        named, unnamed = _of_name(edit, hidden) or AS_IF[edit.detail]
+        rare = RARE.get((edit.detail, str(fields.get("name")), str(fields.get("other"))))
+        named, unnamed = rare or _of_name(edit, hidden) or AS_IF[edit.detail]
         said = [name for _, name, _, _ in Formatter().parse(named) if name]
         said = [str(fields[name]) for name in said if edit.detail not in OF_FUNCTIONS or name not in ("name", "other")]
         is_said = all(len(each) <= LONGEST for each in said) and not _names_any(said, hidden)
@@ -286,8 +305,8 @@ def _of_name(edit: Edit, hidden: Collection[str]) -> tuple[str, str] | None:
     if edit.detail != "name" or (edit.fields["name"] in hidden) == (edit.fields["other"] in hidden):
         return None
     if edit.fields["name"] in hidden:
-        return ("uses `{other}` instead of a value that has to be computed first",) * 2
-    return ("uses the wrong value instead of `{name}`",) * 2
+        return ("uses `{other}` where it needs a value that has to be computed first",) * 2
+    return ("uses another value in a place where it needs `{name}`",) * 2
 
 
 def _unshown(edit: Edit) -> str:
@@ -352,20 +371,60 @@ def _in_which_line(node: ast.AST, parents: Parents, hidden: Collection[str]) -> 
 def in_line(edits: Sequence[Edit], parents: Parents) -> str:
     """Return what is wrong in a student's function, for a change in one place or in several."""
     first, *others = edits
-    words = _in_line(first, parents)
-    spots = [_fields(one, parents)["spot"] for one in others]
+    words, fields = _in_line(first, parents), [_fields(one, parents) for one in edits]
+    if len({each.get("gone") for each in fields}) > 1:  # what doesn't belong there differs
+        return listed([words, *(_in_line(one, parents) for one in others)])
+    place = "spot" if "{spot}" in _template(first) else "at"
+    spots = [each[place] for each in fields[1:]]
     return f"{words}, and the same goes for {listed(spots)}" if spots else words
 
 
 def _in_line(edit: Edit, parents: Parents) -> str:
+    return _template(edit).format(**_fields(edit, parents))
+
+
+def _template(edit: Edit) -> str:
     keys = (f"{edit.kind}/{edit.detail}", edit.detail, edit.kind)
-    return next(IN_LINE[key] for key in keys if key in IN_LINE).format(**_fields(edit, parents))
+    if edit.kind == "axis" and _goes_over_all(edit.old):
+        keys = ("axis/all",)
+    return next(IN_LINE[key] for key in keys if key in IN_LINE)
+
+
+def _goes_over_all(node: ast.AST) -> bool:
+    """Whether it reduces an array to one number, because it names no axis."""
+    if not isinstance(node, ast.Call) or called(node)[0] not in REDUCES:
+        return False
+    module = (
+        node.func.value.id if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) else ""
+    )
+    is_method = isinstance(node.func, ast.Attribute) and module not in MODULES
+    return len(node.args) == (0 if is_method else 1) and not any(k.arg in ("axis", "dim") for k in node.keywords)
+
+
+def _of_operator(gone: ast.AST, node: ast.AST) -> str:
+    """What doesn't belong in an operation, with its operator: `- 1` in `n - 1`."""
+    if not isinstance(node, ast.BinOp) or gone not in (node.left, node.right):
+        return text_of(gone)
+    whole, text = ast.unparse(node), ast.unparse(gone)
+    if gone is node.right:
+        shown_left = next(
+            (w for w in (ast.unparse(node.left), f"({ast.unparse(node.left)})") if whole.startswith(w)), ""
+        )
+        rest = whole[len(shown_left) :].strip()
+    else:
+        right = next((w for w in (ast.unparse(node.right), f"({ast.unparse(node.right)})") if whole.endswith(w)), "")
+        rest = whole[: len(whole) - len(right)].strip()
+    return f"`{rest}`" if len(rest) <= LONGEST_OWN and text in rest and "\n" not in rest else text_of(gone)
 
 
 def _fields(edit: Edit, parents: Parents) -> dict[str, Any]:
     parent = parents.get(edit.old)
     fields = {name: text_of(each) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()}
     here, within = text_of(edit.old), f" in {text_of(parent)}" if isinstance(parent, ast.expr) else ""
+    if edit.kind == "replaces":
+        fields["does"] = CARRIES_ON.get(type(getattr(edit.old, "op", None)), "carries on")
+    if isinstance(edit.fields.get("gone"), ast.AST):
+        fields["gone"] = _of_operator(edit.fields["gone"], edit.old)
     which = f"the index {fields.get('part')}" if fields.get("several") else "the index"
     at, spot = (f"{code} (line {edit.line})" for code in (here, here + within))
     return {

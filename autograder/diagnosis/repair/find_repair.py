@@ -14,7 +14,7 @@ from ...exercises.kit.exercise_records import Case
 from ...judging.cases_and_expected import Posed, all_right
 from ...judging.compare_results import Problem
 from ...records import Call, Certainty, Finding
-from ...safe_text import begun
+from ...safe_text import begun, listed
 from ...worker.encode_values import leaves
 from ..argument_use import is_hunt
 from ..finding_sentences import say
@@ -23,7 +23,7 @@ from ..operators.change_descriptions import in_line
 from ..operators.change_expressions import OF_SIZE
 from ..operators.program_edit import ODD, STUDENT, Edit, Program, together
 from ..symptoms.types_and_forms import beyond
-from .first_wrong_step import origin
+from .first_wrong_step import leaves_graph, origin
 from .student_program import AT_A_TIME, OwnProgram
 
 #: Changes that add something which few students forget.
@@ -56,6 +56,8 @@ SECOND_TO_NONE = ARTIFICIAL | {"not-turned", "no-factor", "no-sign", "unpack-ord
 OF_ENDS = frozenset(("range", "comparison", "comparison-off-by-one", "number", "index", "one-step-too-many"))
 #: Changes that remove something; another repair at the same place may only remove it too, so it isn't offered.
 REMOVALS = ("one-step-too-many", "one-call-too-many", "index-too-many")
+#: How many edits of a repair are tried without.
+MOST_EDITS = 4
 #: The cost limit for all changes, in steps of the program; the likeliest changes come first.
 STEPS = 25_000
 #: The same for black-box exercises, in which each call of the given function costs many steps.
@@ -121,7 +123,7 @@ def find_repairs(
 
     one_case: the case that is tried first. chance: kinds of change that may pass by accident; others are preferred.
     """
-    posings = [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
+    posings = _all_of(posed)
     found: list[Repair] = []
     fully = FULLY_IF_SHORT if len(own.values(one_case, 0)) <= SHORT else FULLY
     left = [FULLY_OF_HUNTS if is_hunt(posed) else fully] * 2  # for likely changes, and for `chance`
@@ -136,6 +138,22 @@ def find_repairs(
                     if (one in likely and one.kind not in OPEN) or len(likely) == 2:
                         return _likeliest(likely)
     return _likeliest([repair for repair in found if repair.kind not in chance] or found)
+
+
+def _all_of(posed: Posed) -> list[Posed]:
+    """All cases that a repair has to pass."""
+    return [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
+
+
+def _without_needless(one: Repair, own: OwnProgram, posed: Posed) -> Repair:
+    """The repair without the edits that it doesn't need: the message must not accuse right code."""
+    edits = one.edits
+    posings = _all_of(posed) if len(edits) > 1 else []
+    for edit in one.edits[:MOST_EDITS]:
+        fewer = tuple(each for each in edits if each is not edit)
+        if len(edits) > 1 and all(_passes(own, own.text(*fewer), each) for each in posings):
+            edits = fewer
+    return one if edits == one.edits else replace(one, edits=edits, text=own.text(*edits))
 
 
 def _alike(found: Sequence[Repair], other: Repair) -> bool:
@@ -170,8 +188,9 @@ def finding_of(repairs: Sequence[Repair], own: OwnProgram) -> Finding:
     if others:
         text = say("own/either", change=first, other=others[0])
     else:
-        is_one = len(repairs[0].edits) == 1
-        text = say(("own/open" if kind in OPEN else "own") if is_one else "own/several", change=begun(first))
+        count = len(repairs[0].edits)
+        several = "own/two" if count == 2 else "own/several"
+        text = say(("own/open" if kind in OPEN else "own") if count == 1 else several, change=begun(first))
     return Finding(f"own-{kind}", text, Certainty.REPAIR)
 
 
@@ -194,6 +213,10 @@ def _without_echo(repairs: Sequence[Repair]) -> Sequence[Repair]:
 NOT_AGAIN = ("measured-on-draws", "keeps-state")
 #: How many failing and how many passing cases are run to find where wrong values begin.
 LOOKED_AT = 3
+#: The largest number of steps out of the graph that the message names.
+NAMED_STEPS = 2
+#: Findings that end in a question which the step where wrong values begin answers.
+ANSWERED = ("zero-rows", "masked-rows", "dtype-lost")
 
 
 def with_repair(
@@ -204,6 +227,12 @@ def with_repair(
         finding = Finding(None, "")
     if finding.named and finding.names <= own.names:
         finding = replace(finding, text=finding.named)
+    if finding.slug == "detached":
+        steps = leaves_graph(own.tree)
+        if 0 < len(steps) <= NAMED_STEPS:
+            key = "detached/one" if len(steps) == 1 else "detached/several"
+            lost = next((each.text for each in problems if each is not None and each.kind == "detached"), "")
+            finding = replace(finding, text=say(key, lost=lost or say("detached/lost"), steps=listed(steps)))
     kinds = {problem.kind for problem in problems if problem is not None}
     if finding.certainty == Certainty.KNOWN or finding.slug in NOT_AGAIN or kinds <= {"made", "warned"}:
         return finding
@@ -231,7 +260,7 @@ def _repaired(
     by_chance = bool(repairs) and repairs[0].kind in chance
     if not repairs or (by_chance and (is_hunt(posed) or repairs[0].kind in (*OF_SIZE, "no-factor"))):
         return finding if alike else _with_origin(own, posed, ordinary[:LOOKED_AT], calls, problems, finding)
-    found = finding_of(repairs, own)
+    found = finding_of([_without_needless(one, own, posed) for one in repairs], own)
     if alike:  # a mutant of the model solution already named this slip
         return replace(found, slug=finding.slug, facts=finding.facts)
     if finding.certainty == Certainty.PLACE:
@@ -256,7 +285,8 @@ def _with_origin(
         return finding
     if finding.slug in (None, "nan"):
         return replace(found, facts=beyond(found.text, finding.facts))
-    return replace(finding, text=f"{finding.text} {found.text}".strip())
+    text = finding.text.rpartition(". ")[0] + "." if finding.slug in ANSWERED else finding.text
+    return replace(finding, text=f"{text} {found.text}".strip())
 
 
 def _is_coarse(case: Case) -> bool:

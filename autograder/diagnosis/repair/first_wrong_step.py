@@ -22,6 +22,9 @@ EXPONENTIALS = ("exp", "exp2", "expm1", "exp_", "sinh", "cosh")
 ON_PURPOSE = ("masked_fill", "masked_fill_", "where", "full", "full_like", "float", "tensor", "array", "nan_to_num")
 #: Functions that make arrays with arbitrary numbers until something is written to them.
 UNSET = ("empty", "empty_like", "new_empty")
+#: Methods without arguments, and functions of modules, whose results have no gradient.
+OUT_OF_GRAPH = ("detach", "detach_", "item", "numpy", "tolist")
+WITHOUT_GRAPH = frozenset((("torch", "no_grad"), ("torch", "inference_mode"), ("torch", "tensor"), ("nn", "Parameter")))
 #: Nodes that make arrays; a name only passes on an existing one.
 MAKES = (ast.BinOp, ast.Call, ast.Subscript, ast.Attribute)
 
@@ -108,7 +111,9 @@ def _of_step(key: str, by_zero: str, case: str, node: ast.expr, latest: dict[int
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         by = latest.get(getattr(node.right, "number", -1))
         if by is not None and (by == 0).any():
-            return named(by_zero, case=case, step=_at(node), divisor=text_of(node.right))
+            place = "in float16" if by.dtype == np.float16 else "there"
+            holds = say("division/number" if (by == 0).all() else "division/entries", place=place)
+            return named(by_zero, case=case, step=_at(node), divisor=text_of(node.right), holds=holds)
     return named(key, case=case, step=_at(node))
 
 
@@ -136,8 +141,22 @@ def _first_like(call: Call, problem: Problem, steps: Steps) -> Finding | None:
         if problem.kind == "shape" and made.shape == array.shape:
             return Finding(None, say("first/shape", step=_at(node)))
         if problem.kind != "shape" and made.ndim and made.dtype == array.dtype:
-            return Finding(None, say("first/dtype", step=_at(node)))
+            return Finding(None, say("first/dtype", dtype=array.dtype, step=_at(node)))
     return None
+
+
+def leaves_graph(tree: ast.FunctionDef) -> list[str]:
+    """Return the pieces of the program that take values out of the graph, with their lines."""
+    found = []
+    for node in ast.walk(tree):
+        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        name = node.func.attr if is_call else node.attr if isinstance(node, ast.Attribute) else ""
+        owner = ast.unparse(node.func.value) if is_call else ""
+        if (is_call and not node.args and name in OUT_OF_GRAPH) or (owner, name) in WITHOUT_GRAPH or name == "data":
+            found.append(node)
+    inner = {each for node in found for each in ast.walk(node) if each is not node}
+    outer = sorted((each for each in found if each not in inner), key=lambda node: (node.lineno, node.col_offset))
+    return list(dict.fromkeys(map(_at, outer)))
 
 
 def _raise(tree: ast.FunctionDef, steps: Steps) -> Finding | None:

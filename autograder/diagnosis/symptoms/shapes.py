@@ -13,7 +13,7 @@ import numpy as np
 from ...exercises.kit.exercise_records import Case
 from ...judging.compare_results import close, tolerance
 from ...records import Failure, Finding
-from ...safe_text import counted, spoken
+from ...safe_text import counted, returned, spoken
 from ..calls_and_expected import Evidence
 from ..finding_sentences import named, say
 
@@ -175,7 +175,7 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
         return None
     every = [*found, *_right_ones(evidence, leaf)]
     names = _names(found, every, due=False), _names(found, every, due=True)
-    shape = {"result": spoken(evidence.posed.exercise.leaves[leaf].name), **_there_and_due(found, *names)}
+    shape = {"result": returned(evidence.posed.exercise.leaves[leaf].name), **_there_and_due(found, *names)}
     told = None
     if len(found) == len(failing):
         if all(map(_is_turned, found)):

@@ -13,6 +13,8 @@ from ...safe_text import begun, listed, spoken
 from ..calls_and_expected import Evidence
 from ..finding_sentences import named, say
 
+#: The key of `Posed.notes` for the number of all cases that an answer fails, in whichever part of the cases.
+FAILED = "failed"
 #: The slug of an answer that makes a tensor which the exercise forbids.
 MATERIALISES = "materialises"
 #: Findings on lists that relate them to the right ones; the others say only how they are wrong.
@@ -232,6 +234,9 @@ def _labels(evidence: Evidence, most: int) -> str:
         key = "case/answered" if isinstance(value, str) and value in names else "case"
         labels.append(say(key, case=evidence.posed.cases[index].label, answer=value))
     labels = list(dict.fromkeys(labels))[:most]
+    count = max(evidence.posed.notes.get(FAILED, 0), len(evidence.failing()))
+    if count > len(labels):
+        return say("cases/some", count=count, labels=listed(labels))
     return say("cases/one" if len(labels) == 1 else "cases/several", labels=listed(labels))
 
 

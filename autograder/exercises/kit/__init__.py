@@ -23,7 +23,7 @@ One exercise is one file in its unit's folder, named after the function that stu
                yield case("values", dtype=dtype)          # the label lists the sizes
            yield case("values", "as many keys as features (n = {n})", n="d_k")
            yield case("values", "keys that are slices", layout={"keys": strided})
-           yield case("edge cases", "values one wide (d_v = 1)", d_v=1)
+           yield case("edge cases", "values of width 1 (d_v = 1)", d_v=1)
            yield case("edge cases", "a long list", n=range(50, 90))  # a size from a range of its own
            yield case("edge cases", "a query of zeros", query=np.zeros(4))  # the case reads d_k from its shape
            yield case("batches", "a batch", keys=normal("B n d_k"), values=normal("B n d_v"))

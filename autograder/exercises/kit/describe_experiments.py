@@ -41,7 +41,7 @@ def difference(found: np.ndarray, other: np.ndarray) -> str:
         return "also where it is NaN or infinite" if apart.any() else "only where it is NaN or infinite"
     if not apart.any():
         return ""
-    words = f"by up to {gap.max() / size:.1g} of the largest entry" if size else "where it should be 0"
+    words = f"by up to {gap.max() / size:.1g} times the largest entry" if size else "where it should be 0"
     return f"{words}{_where(apart)}"
 
 

@@ -41,13 +41,13 @@ def cases(case):
     yield ask("up to d_k pairs", "keys and values that are slices", layout=layout)
     yield ask("up to d_k pairs", "a single pair (n = 1)", n=1)
     yield ask("more pairs", "more pairs than features (n = {n}, d_k = {d_k})", n=range(10, 15))
-    yield ask("more pairs", "many pairs, values one wide", n=range(40, 60), d_v=1)
-    yield ask("more pairs", "keys one wide (d_k = 1)", d_k=1)
+    yield ask("more pairs", "many pairs, values of width 1", n=range(40, 60), d_v=1)
+    yield ask("more pairs", "keys of width 1 (d_k = 1)", d_k=1)
     yield ask("more pairs", "more pairs, float32", n=range(10, 15), dtype=np.float32, layout=strided)
     for n, words in ((range(10, 14), "more pairs than features"), (6, "no more pairs than features (d_k = {d_k})")):
         drawn = case.draw(n=n, d_k=7)
         drawn["keys"] = even(case.rng, (4, 7), {})[np.arange(len(drawn["keys"])) % 4]
-        yield ask("dependent keys", f"keys that come twice or more, with other values: {words}", **drawn)
+        yield ask("dependent keys", f"repeated keys with different values: {words}", **drawn)
     drawn = case.draw(n=14, d_k=3)
     drawn["keys"] = even(case.rng, (5, 3), {})[np.repeat(np.arange(5), (1, 2, 3, 3, 5))]
     yield ask("dependent keys", "more keys than features, some of which come more often", **drawn)
@@ -73,7 +73,7 @@ def cases(case):
     label = "two keys that differ by little, but by more than rounding"
     yield case("rounded keys", label, rtol=1e-3, **drawn)
     drawn["values"] = 1e-6 * drawn["values"][::-1]
-    yield case("rounded keys", "the same keys with other values", rtol=1e-3, **drawn)
+    yield case("rounded keys", "the same keys with different values", rtol=1e-3, **drawn)
     drawn["keys"] = np.zeros((4, 7))
     yield ask("dependent keys", "the same values, and all keys are zeros", **drawn)
     drawn = case.draw(n=8, d_k=7)
@@ -158,7 +158,7 @@ MISTAKES = (
      "keys at right angles; other keys disturb each other."),
     ("one-after-another", one_after_another,
      "You store the pairs one after another, each exactly. Storing a later one disturbs those before it. What if you "
-     "take all into account at once?"),
+     "take all pairs into account at once?"),
     ("some-features-only", some_features_only,
      "Your memory is exact where it can be, but it is not the one of least norm. Some features of the keys are not "
      "used."),

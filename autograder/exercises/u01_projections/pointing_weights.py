@@ -133,7 +133,7 @@ MISTAKES = (
      "Each of your rows gives the right column the largest weight, but that weight is too small. What made a soft "
      "lookup nearly hard in section 2?"),
     ("transpose-for-inverse", lambda X, target: tuple(X.T @ part for part in circle(len(X), target)),
-     "Your queries and keys themselves would point, but X @ W does not give them: X @ X.T is not the identity. "
+     "Your queries and keys would point as they should, but X @ W doesn't give them: X @ X.T is not the identity. "
      "Which W gives X @ W exactly what you want?"),
     ("swapped", lambda X, target: designed(circle)(X, target)[::-1],
      "In your scores, column i looks at row target[i]; row i should look at column target[i]. Did you swap queries "
@@ -148,11 +148,11 @@ MISTAKES = (
      "All tokens have the same key, so no query can tell them apart. Which features of X does W_K read, and do the "
      "tokens differ in these?"),
     ("on-a-line", designed(on_a_line),
-     "The two features of your keys lie on one line, and along a line only the ends can have the largest score. "
-     "Where else in the plane could keys lie?"),
+     "As points in the plane, your keys all lie on one line, and on a line only the two ends can have the largest "
+     "score. Where else in the plane could the keys lie?"),
     ("cannot-win", designed(one_in_the_middle),
-     "No query, however long, can choose one of the keys that a token should point at. Draw your keys as points "
-     "in the plane, and find for each a query that would choose it."),
+     "At least one key that a token should point at can't be chosen by any query, however long the query is. Draw your "
+     "keys as points in the plane, and look for a query that chooses each of them."),
     ("elsewhere", designed(like_the_key),
      "Each of your keys could be chosen by some query, but your queries choose other keys than they should. A dot "
      "product measures direction and length. Does another key win because it is longer?"),

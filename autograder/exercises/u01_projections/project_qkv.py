@@ -28,10 +28,10 @@ def cases(case):
     slices = {"X": strided, "W_Q": by_columns, "W_K": by_columns, "W_V": by_columns}
     yield case("values", "inputs that are slices", layout=slices)
     yield case("edge cases", "a single token (n = 1)", n=1)
-    yield case("edge cases", "keys one wide (d_k = 1)", d_k=1)
+    yield case("edge cases", "keys of width 1 (d_k = 1)", d_k=1)
     drawn = case.draw(n=range(70, 80), d_v=1, X=normal("n d_model", 1e6))
     drawn["X"][3] = 0.0
-    yield case("edge cases", "many tokens, large entries, a token of zeros, and values one wide (d_v = 1)", **drawn)
+    yield case("edge cases", "many tokens, large entries, a token of zeros, and values of width 1 (d_v = 1)", **drawn)
     twice = case.draw()
     twice["X"][-1] = twice["X"][0]
     yield case("edge cases", "a token that comes twice", **twice)

@@ -26,7 +26,7 @@ def cases(case):
     yield case("values", "square weights", d_head="d_model", d_v="d_model")
     slices = {"x": strided, "W_Q": by_columns, "W_K": by_columns, "W_V": by_columns}
     yield case("values", "inputs that are slices", layout=slices)
-    yield case("edge cases", "keys one wide (d_head = 1)", d_head=1)
+    yield case("edge cases", "keys of width 1 (d_head = 1)", d_head=1)
     yield case("edge cases", "one feature (d_model = 1)", d_model=1)
     drawn = case.draw(d_v="d_model", x=normal("d_model", 1e6))
     yield case("edge cases", "W_V alone is square (d_v = d_model), and the token has large entries", **drawn)
@@ -34,7 +34,7 @@ def cases(case):
     yield case("edge cases", "the same token and W_Q with other W_K and W_V", **drawn)
     drawn["x"] = np.zeros(drawn["d_model"])
     yield case("edge cases", "the same weights with a token of zeros", **drawn)
-    yield case("edge cases", "square W_Q and W_K, and values one wide (d_v = 1)", d_head="d_model", d_v=1)
+    yield case("edge cases", "W_Q and W_K square, values of width 1 (d_v = 1)", d_head="d_model", d_v=1)
     tiny = normal("d_model", 1e-9)
     yield case("edge cases", "many features (d_model = {d_model}) with tiny entries", d_model=range(70, 80), x=tiny)
 

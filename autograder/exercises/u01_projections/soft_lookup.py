@@ -31,8 +31,8 @@ def cases(case):
     yield case("edge cases", "a query of zeros", query=np.zeros(case.rng.integers(3, 9)))
     drawn = case.draw()
     drawn["keys"][1:3] = drawn["keys"][0]
-    yield case("edge cases", "three keys that are equal, with other values", **drawn)
-    yield case("edge cases", "values one wide (d_v = 1)", d_v=1)
+    yield case("edge cases", "three equal keys with different values", **drawn)
+    yield case("edge cases", "values of width 1 (d_v = 1)", d_v=1)
     for sign, words in ((1, "large"), (-1, "large negative")):
         drawn = aimed(case, lambda n, sign=sign: np.full(n, sign * 1e4))
         yield case("stability", f"{words} scores (about {sign * 10_000})", **drawn)
@@ -44,7 +44,7 @@ def cases(case):
     drawn["keys"] = drawn["keys"][np.argsort(drawn["keys"] @ drawn["query"])]
     yield case("edge cases", "a long list, the best key last; a key of zeros and a value of zeros", **drawn)
     drawn["values"] = 1e-6 * drawn["values"][::-1]
-    yield case("edge cases", "the same query and keys with other values, which are small", **drawn)
+    yield case("edge cases", "the same query and keys with different, small values", **drawn)
     drawn = aimed(case, lambda n: np.linspace(100, 400, n), query=case.rng.choice((-2.0, -1.0, 1.0, 2.0), 4))
     drawn["keys"] = np.round(8 * drawn["keys"]) / 8  # so that the scores are exact in float32, too
     yield case("stability", "scores between 100 and 400 in float32", dtype=np.float32, **drawn)

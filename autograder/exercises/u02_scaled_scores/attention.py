@@ -37,7 +37,7 @@ def cases(case):
     yield case("values", "inputs that are slices", layout={"Q": every_second_row, "K": by_columns, "V": strided})
     yield case("edge cases", "a single query (n = 1)", n=1)
     yield case("edge cases", "a single key (m = 1)", m=1)
-    yield case("edge cases", "values one wide (d_v = 1)", d_v=1)
+    yield case("edge cases", "values of width 1 (d_v = 1)", d_v=1)
     for _ in range(2):
         yield case("stability", "scores of several thousand", Q=normal("n d_k", 50), K=normal("m d_k", 50))
     long = {"n": range(10, 15), "m": range(131, 140), "d_k": 1, "d_v": 2}

@@ -78,7 +78,7 @@ def cases(case):
     yield case("all three", "a row of d_output that sums to 0", **drawn)
     yield case("edge cases", "a single query (n = 1)", n=1)
     yield case("edge cases", "a single key (m = 1)", m=1)
-    yield case("edge cases", "one feature, values one wide", d_k=1, d_v=1)
+    yield case("edge cases", "one feature, values of width 1", d_k=1, d_v=1)
     drawn = case.draw(Q=normal("n d_k", 50), K=normal("m d_k", 50))
     drawn["K"] = with_a_rival(drawn["Q"][0], drawn["K"], np.sqrt(drawn["d_k"]))
     yield case("stability", "scores of several thousand", **drawn)
@@ -153,8 +153,8 @@ MISTAKES = (
      "You take the softmax's Jacobian along the wrong axis, as if the queries shared out one key's attention. Each "
      "query has a softmax of its own, over the keys."),
     ("plain-mean", {"to_scores": lambda A, dA: A * (dA - dA.mean(axis=1, keepdims=True))},
-     "In the way back through the softmax you average all keys of a row alike. The weight of each key says how much "
-     "it counts."),
+     "In the backward pass through the softmax, you subtract the plain mean over the keys. Weight each key's term by "
+     "its attention weight."),
     ("log-softmax", {"to_scores": log_softmax},
      "You go back through the logarithm of a softmax, as for a cross-entropy. Here the weights themselves mix the "
      "values."),

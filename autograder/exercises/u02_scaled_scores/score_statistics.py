@@ -114,7 +114,7 @@ def unbiased(scores):
 
 MISTAKES = (
     ("unbiased-variance", {"result": lambda s: (s.mean(), unbiased(s))},
-     "You divide the variance by n_samples − 1. Use the biased one (`ddof=0`)."),
+     "For the variance, you divide by n_samples − 1. The docstring asks for the biased variance."),
     ("one-pair-at-a-time", {"draw": row_by_row},
      "You draw the numbers pair by pair. Draw all of q first, then all of k, each with one call."),
     ("draws-transposed", {"draw": transposed},

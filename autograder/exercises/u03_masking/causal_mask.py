@@ -42,7 +42,7 @@ MISTAKES = (
     ("only-itself", where(lambda i, j: j == i),
      "You let a token look only at itself. It may also look at all tokens before it."),
     ("only-neighbour", where(lambda i, j: (j == i) | (j == i - 1)),
-     "You let a token see itself and one token back. It may see all tokens before it."),
+     "You let a token see only itself and the token before it. It should see all earlier tokens."),
     ("all-allowed", lambda n: np.ones((n, n), bool),
      "You allow everything, so nothing hides the future."),
 )  # fmt: skip

@@ -46,8 +46,10 @@ def experiment(case: Case, leaks: Any, answered: Any, sent: Sequence[Sent]) -> s
     if not leaks:
         return f"no row before a change moves by more than {most.share:.0e} of its size. That is rounding, not a leak."
     if most.share > SHARE:
-        text = f"two of your calls show the leak. They differ from position {most.first} on, yet an earlier row changes"
-        return f"{text} by {most.share:.1g} of its size. Your code doesn't notice.{_hidden(calls, moves)}"
+        share = f"{most.share:.1g} times" if most.share < 0.01 else f"{float(f'{most.share:.1g}'):.0%} of"
+        text = f"the inputs of two of your calls differ only from position {most.first} on, but an earlier row of the"
+        text = f"{text} output changes by {share} its size, which is a leak. Your function returns {answered}."
+        return f"{text}{_hidden(calls, moves)}"
     return f"your calls don't show the leak, because your changes move no earlier row.{_kept(calls)}"
 
 
@@ -78,7 +80,7 @@ def _hidden(calls: Sequence[Attended], moves: Sequence[RowMove]) -> str:
     shown = [move for move in moves if move.share > SHARE]
     if all(np.abs(move.gap.sum(axis=1)).max() <= SHARE * np.abs(move.gap).max() for move in shown):
         return " The features of that row change in opposite directions, so their sum stays the same."
-    return f" Only {len(shown)} of your {len(moves)} pairs of calls show it." if len(shown) < len(moves) else ""
+    return f" Only {len(shown)} of your {len(moves)} pairs of calls show the leak." if len(shown) < len(moves) else ""
 
 
 def _kept(calls: Sequence[Attended]) -> str:

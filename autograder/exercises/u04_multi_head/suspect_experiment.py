@@ -30,7 +30,7 @@ def told_by(expected: Callable[..., torch.Tensor]) -> Callable[[Case, Any, Any, 
         pair = f"{SUSPECTS[suspect]} from {SUSPECTS[answered]}"
         if not gap:
             return f"your call cannot tell {pair}, because both give the same output. {_of_call(*inputs)}"
-        return f"your call can tell {pair}, because their outputs differ {gap}. Your code doesn't notice."
+        return f"your call can tell {pair}, because their outputs differ {gap}, but your code confuses them."
 
     return experiment
 

@@ -115,7 +115,7 @@ MISTAKES = (
     ("new-token-only", {"seen": NEW}, "Your new token attends only to itself, so the cache is not read."),
     ("forgets-oldest", {"seen": slice(1, None)}, "You leave out the oldest token."),
     ("first-token-only", {"seen": slice(1)},
-     "Your causal mask has one row, so the new token sees only the first key. It may see all of them."),
+     "Your causal mask has one row, so the new token sees only the first key. It should see all keys."),
     ("first-head-for-all", {"share": first_for_all}, "You let every head read the first key/value head."),
     ("cache-as-list", gives(lambda x, out, K, V: (out, [K, V])),
      "You return the cache as a list. Return a tuple (K, V)."),

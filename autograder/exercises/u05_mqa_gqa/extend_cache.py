@@ -83,7 +83,7 @@ def cases(case):
     yield case("edge cases", "scores around ±20,000 and an empty cache", rtol=1e-6, **drawn)
     room = {"B": 2, "d_model": range(7, 11), "d_head": range(6, 9), "n_new": range(3, 5), "t": range(9, 13)}
     for at in case.rng.permutation(len(WIDE))[:2]:
-        words = "intermediate tensors with {h} heads, {g} of keys and values"
+        words = "intermediate tensors with {h} heads, {g} key/value heads"
         yield case("memory", words, watch="B*h*t*d_head", **room, **WIDE[at])
     few = {"B": 1, "h": 4, "g": 2, "d_head": range(5, 7), "n_new": range(2, 4), "t": range(90, 120)}
     yield case("a long cache", LONG, watch="t*t", **few)

@@ -22,7 +22,9 @@ def cases(case):
     batch = {"batch": size("batch")}
     for one in (batch, {"bytes_per_value": 4}, batch):
         width = {"bytes_per_value": int(case.rng.choice([1, 4, 8]))}
-        yield case("values", "{n_layers} layers, batch {batch}, {bytes_per_value} bytes", **batch, **width)
+        byte = "byte" if width["bytes_per_value"] == 1 else "bytes"
+        label = f"{{n_layers}} layers, batch {{batch}}, {{bytes_per_value}} {byte} per value"
+        yield case("values", label, **batch, **width)
         yield case("defaults", "{n_layers} layers, batch and bytes left out")
         yield case("defaults", "one of the two by name", by_name="batch bytes_per_value", **one)
     yield case("edge cases", "no token yet", n_layers=12, n_kv_heads=4, d_head=64, n_tokens=0)
@@ -31,7 +33,7 @@ def cases(case):
     ones = {"n_layers": 1, "n_kv_heads": 1, "d_head": 1, "n_tokens": 1}
     yield case("edge cases", "one layer, one head, one number, one token, one byte", **ones, batch=1, bytes_per_value=1)
     odd = {"n_layers": 5, "n_kv_heads": 3, "d_head": 7, "n_tokens": 11}
-    yield case("edge cases", "3 bytes for each number", **odd, batch=2, bytes_per_value=3)
+    yield case("edge cases", "3 bytes per value", **odd, batch=2, bytes_per_value=3)
 
 
 def counted(formula, width=2):

@@ -14,6 +14,8 @@ from ..kit import Case, Sent, difference, named
 
 Layer = Callable[..., torch.Tensor]
 Inputs = Mapping[str, Any]
+#: Stands for the difference of an output if there is none because of an error.
+ERROR = "error"
 
 
 def told_by(
@@ -35,8 +37,10 @@ def told_by(
         shown = [(at, gap) for at, gap in enumerate(gaps, start=1) if gap]
         if shown:
             at, gap = shown[0]
-            which = f"call {at} of your {len(calls)} shows" if len(calls) > 1 else "your call shows"
-            return f"{which} the bug, because the output differs {gap}. Your code doesn't notice."
+            which = f"your call {at} (of {len(calls)})" if len(calls) > 1 else "your call"
+            differs = f"the output of {which} differs from the right one {gap}"
+            text = f"{which} ends in an error, which a right decoder does not" if gap == ERROR else differs
+            return f"{text}. Your function returns {bool(answered)}."
         which = f"none of your {len(calls)} calls shows" if len(calls) > 1 else "your call does not show"
         tried = [dict(zip(names, map(_numpy, inputs), strict=True)) for inputs in trials()]
         lacking = _lacking(calls, [(inputs, bool(_gap(case.args[0], right, inputs))) for inputs in tried])
@@ -51,7 +55,7 @@ def _gap(layer: Any, of_right: Layer, inputs: Inputs) -> str:
     try:
         return difference(np.asarray(layer.device.make()[layer.name](**inputs)), right)
     except ValueError:
-        return "by an error"
+        return ERROR
 
 
 def _torch(value: Any) -> Any:

@@ -15,7 +15,7 @@ def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str
         return ""
     at = parted(answered, due)
     if at is None:
-        return "your result lacks its last token, which is `end`." if lacks(answered, due, given["end"]) else ""
+        return "your list of tokens lacks its last one, `end`." if lacks(answered, due, given["end"]) else ""
     if at == 0:
         return "your result does not begin with `start`."
     logits, token = np.asarray(given["next_logits"](due[:at])), answered[at]

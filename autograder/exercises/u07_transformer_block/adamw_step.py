@@ -115,7 +115,8 @@ MISTAKES = (
      "You put eps under the root. Where does the docstring put it? In layer norm it was in another place."),
     ("decay-without-lr", {"decay": "without lr"}, "You don't multiply the decay by lr."),
     ("decay-of-the-new-w", {"decay": "of the new w"},
-     "You take the decay of weights that have moved already. From which w do both parts start?"),
+     "You take the decay of weights that have already moved. From which w should the decay "
+     "and the Adam step both start?"),
     ("betas-swapped",
      lambda w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, *rest, **more: adamw_step(
          w, grad, m, v, step, lr, beta2, beta1, *rest, **more),

@@ -24,9 +24,12 @@ def tokens(shape: str, spread: float = 1.0) -> Drawn:
     return Drawn(shape, make)
 
 
-def value_cases(case: Cases, small: float) -> Iterator[Case]:
-    """Yield the ordinary cases. small: a spread of numbers so small that the default eps shows."""
-    yield case("values", "x of shape ({B}, {n}, {d}), an eps that is large next to the variance", eps=0.6)
+def value_cases(case: Cases, small: float, averaged: str = "the variance") -> Iterator[Case]:
+    """Yield the ordinary cases. small: a spread of numbers so small that the default eps shows.
+
+    averaged: what eps is added to.
+    """
+    yield case("values", f"x of shape ({{B}}, {{n}}, {{d}}), an eps that is large compared with {averaged}", eps=0.6)
     yield case("values", "x of shape ({B}, {n}, {d})")
     yield case("values", "float32", dtype=np.float32)
     yield case("values", "small numbers, so that the default eps shows", x=tokens("B n d", small))

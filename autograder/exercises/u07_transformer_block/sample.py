@@ -130,12 +130,12 @@ def cases(case):
             given["top_p"] = 0.999999 if kept is None else between(ordered, temperature or 1.0, kept)
         return case(criterion, label, also={"vocab": vocab}, **given, **more)
 
-    yield text("temperature 0", "temperature 0, the end comes after 8 tokens", 0.0, new=8)
-    yield text("temperature 0", "temperature 0, a top_p that keeps three", 0, kept=3, new=8)
-    yield text("temperature 0", "temperature 0, no end within the room there is", 0.0, room=6, ends=False)
-    yield text("temperature", "temperature 1, nothing cut", 1.0)
-    yield text("temperature", "temperature 0.6, nothing cut", 0.6)
-    yield text("temperature", "temperature 1.7, nothing cut", 1.7)
+    yield text("zero temperature", "temperature 0, the end comes after 8 tokens", 0.0, new=8)
+    yield text("zero temperature", "temperature 0, a top_p that keeps three", 0, kept=3, new=8)
+    yield text("zero temperature", "temperature 0, no end within the room there is", 0.0, room=6, ends=False)
+    yield text("other temperatures", "temperature 1, nothing cut", 1.0)
+    yield text("other temperatures", "temperature 0.6, nothing cut", 0.6)
+    yield text("other temperatures", "temperature 1.7, nothing cut", 1.7)
     for kept, temperature, new in ((2, 1.0, 16), (4, 1.0, 16), (3, 3.0, 28), (3, 0.7, 16), (5, 1.2, 16)):
         yield text("top_p", f"temperature {temperature}, a top_p that keeps {kept}", temperature, kept=kept, new=new)
     yield text("top_p", "many ids that are about equally likely", 1.0, kept=6, new=16, flat=True)
@@ -201,7 +201,7 @@ MISTAKES = (
     ("one-id-too-many", {"keep": lambda p, top_p: by_sum(p, top_p, more=1)},
      "You keep one id too many. Without the least likely of them the sum already reaches top_p."),
     ("cut-before-the-temperature", {"first_cut": True},
-     "You choose the ids by the probabilities before the temperature. Use those after it."),
+     "You cut by the probabilities without the temperature. Apply the temperature first, then cut."),
     ("each-by-itself", {"keep": lambda p, top_p: torch.where(p >= (1 - top_p) * p.max(), p, 0.0)},
      "You compare each id with a threshold by itself. top_p is about the sum of the most likely ones."),
     ("places-for-ids", {"draw": lambda p, generator: in_order_of_likeliness(p, generator, mapped=False)},
@@ -219,7 +219,10 @@ MISTAKES = (
 
 EXERCISE = exercise(
     sample,
-    credit={"temperature 0": 0.2, "temperature": 0.2, "top_p": 0.3, "edge cases": 0.15, "ends of the scales": 0.15},
+    credit={
+        **{"zero temperature": 0.2, "other temperatures": 0.2},
+        **{"top_p": 0.3, "edge cases": 0.15, "ends of the scales": 0.15},
+    },
     slipped=written,
     experiment=experiment,
     library="torch",

@@ -44,6 +44,6 @@ def _stopping(given: Mapping[str, Any], answered: list[int], due: list[int]) -> 
     if new < 0:
         return f"your list has only {counted(len(answered), 'token')}, but it should begin with the whole prompt."
     if lacks(answered, due, given["end"]):
-        return "your text lacks its last token, which is `end`."
+        return "your list of tokens lacks its last one, `end`."
     within = ", and an `end` in the prompt doesn't count" if given["end"] in given["prompt"] else ""
     return f"you stop after {counted(new, 'new token')}, though there is room and you haven't drawn `end`{within}."

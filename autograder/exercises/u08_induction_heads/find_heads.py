@@ -146,7 +146,8 @@ MISTAKES = (
     ("looks-at-the-same-token", {"followed": lambda tokens: _followed(tokens, 0)},
      "You name heads that look at earlier copies of the current token. An induction head looks at what followed."),
     ("latest-match-alone", {"followed": latest},
-     "You count only one earlier occurrence for each position. Weight on what followed any of them counts."),
+     "For each position, you use only one earlier occurrence of its token. Add up the weights on the "
+     "tokens that followed all of them."),
     ("largest-weight-alone", {"gather": lambda weights: weights.amax(-1)},
      "Of several matches you count only the one with most weight. A head that shares its weight among them works as "
      "well."),

@@ -69,7 +69,7 @@ MISTAKES = (
     ("rows-not-columns", of_means(lambda x, e, t: (x[t % len(x)], x[e % len(x)])),
      "You look for the positions on the first axis, which is the batch."),
     ("late-half-minus-early-half", of_means(lambda x, e, t: (x[:, t:], x[:, : e + 1])),
-     "You average the losses from `late` on and up to `early`. Use only those at the two positions."),
+     "You average all losses up to `early`, and all from `late` on. Use only the losses at these two positions."),
     ("from-late-minus-before-early", of_means(lambda x, e, t: (x[:, t:], x[:, :e])),
      "You average the losses from `late` on and those before `early`, because `late:` and `:early` are ranges. Use "
      "only the losses at the two positions."),

@@ -81,10 +81,10 @@ def share_of_peaks(weights, period):
 
 MISTAKES = (
     ("attends-to-the-match", {"offset": lambda p: p},
-     "You average the weights on the earlier occurrence of the current token. The head looks at the token after "
-     "it."),
+     "You average the weights on the earlier occurrence of the current token. An induction head looks at the token "
+     "right after that occurrence."),
     ("one-too-far", {"offset": lambda p: p + 1},
-     "You average the weights on the token before the match. The induction head looks at the token after it."),
+     "You average the weights on the token before the match. An induction head looks at the token after the match."),
     ("first-repeat-counted", {"first": lambda p: 0},
      "You count the first block, where nothing has been seen before. Count from position `period` on."),
     ("starts-one-late", {"first": lambda p: p + 1},

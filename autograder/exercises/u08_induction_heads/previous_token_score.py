@@ -62,7 +62,8 @@ MISTAKES = (
     ("median", {"by": lambda band, n: band.median(-1).values},
      "You take the median. Take the mean."),
     ("share-of-peaks", mean_of_rest(lambda w: (w.argmax(-1)[..., 1:] == torch.arange(w.shape[-1] - 1)).to(w).sum(-1)),
-     "You count the positions at which the token before gets most. Take the mean of the weights."),
+     "You count the positions whose largest weight is on the previous token. Take the mean of the weights on it "
+     "instead."),
     ("all-earlier-tokens", mean_of_rest(lambda w: w.tril(-1).sum((-1, -2))),
      "You sum all weights before the diagonal. Take only those just before it."),
     ("wrong-axes", lambda w: torch.diagonal(w, -1).mean(-1),

@@ -165,7 +165,7 @@ MISTAKES = (
     ("fastest", timer(summary=min), "You take the fastest time. Take the median."),
     ("slowest", timer(summary=max), "You take the slowest time. Take the median."),
     ("median-not-sorted", timer(summary=middle_in_time),
-     "You take the middle one in order of time, not in order of size. Sort first."),
+     "You take the middle of the times in the order in which they were measured. Sort the times first."),
     ("two-runs-per-time", timer(partial(elapsed, runs=2)), "Each of your times holds two runs."),
     ("launch-before-the-clock", timer(launched_first),
      "None of your times includes what `run` itself takes to launch the work. Everything from before `run` to the "
@@ -182,7 +182,7 @@ MISTAKES = (
      "You use the first repeats as warm-up, so you time too few. The warm-up runs come on top of the repeats."),
     ("all-at-once", total_over_repeats, "You time all repeats together, which gives a mean. Time each by itself."),
     ("times-since-the-start", timer(summary=lambda times: statistics.median(itertools.accumulate(times))),
-     "Each of your times runs from the first reading on. Read the clock before each run."),
+     "You measure every time from the same first reading of the clock. Read the clock again before each run."),
 )  # fmt: skip
 
 EXERCISE = exercise(

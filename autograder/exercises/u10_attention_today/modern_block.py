@@ -104,8 +104,8 @@ LOOSE = {"rtol": 1e-4}
 def cases(case):
     heads = [{"h": h, "g": g} for h, g in case.rng.permutation([(4, 2), (6, 2), (6, 3)])]
     few = Drawn("n", lambda rng, shape, sizes: np.arange(shape[0]) + int(rng.integers(2, 5)))
-    yield case("values", "{h} heads, {g} of keys and values", positions=few, **heads[0], **LOOSE)
-    yield case("values", "{h} heads, {g} of keys and values", positions=spread_out(case), **heads[1], **LOOSE)
+    yield case("values", "{h} heads, {g} key/value heads", positions=few, **heads[0], **LOOSE)
+    yield case("values", "{h} heads, {g} key/value heads", positions=spread_out(case), **heads[1], **LOOSE)
     yield case("values", "float32", positions=few, dtype=np.float32, **heads[2], **LOOSE)
     yield case("values", "small numbers, so that eps shows", x=normal("B n d_model", 2e-3), **heads[0], **LOOSE)
     yield case("positions", "positions not in order: the mask goes by row", **heads[1], **LOOSE)

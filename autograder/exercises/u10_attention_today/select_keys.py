@@ -92,7 +92,7 @@ def cases(case):
     yield case("edge cases", "scores around ±10,000", **clear(case, size=4e3, n=6, m=9, k=4))
     yield case("edge cases", "all scores are near −10,000", **shifted(clear(case, n=6, m=8, k=3), -1e4))
     yield case("edge cases", "a long text", **clear(case, n=2, m=250, k=20, B=2))
-    yield case("edge cases", "index vectors one wide (d_i = 1)", d_i=1, n=4, m=8, k=3)
+    yield case("edge cases", "index vectors of width 1 (d_i = 1)", d_i=1, n=4, m=8, k=3)
 
 
 def choose(

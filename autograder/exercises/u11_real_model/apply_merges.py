@@ -218,7 +218,7 @@ TELLING = (by_place, by_order_of_the_dict, highest_first, longest_known, one_pas
 
 MISTAKES = (
     ("by-place", by_place,
-     "You join the first known pair from the left next. Join the known pair of the lowest rank, wherever it is."),
+     "In each step, you join the leftmost known pair. Join the known pair of the lowest rank, wherever it is."),
     ("one-round", {"again": False},
      "You join one pair and stop. What you joined forms new pairs, so go on until none of them is known."),
     ("one-pass", one_pass,

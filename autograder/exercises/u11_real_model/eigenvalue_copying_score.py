@@ -80,8 +80,8 @@ def cases(case):
         ("values", "as many above 0 as below, of other sizes", [3, 2, -0.5, -0.3]),
         ("edge cases", "all of them above 0", [2, 1, 0.5]),
         ("edge cases", "all of them below 0", [-2, -1, -0.5]),
-        ("edge cases", "a head one wide, above 0", [1.3]),
-        ("edge cases", "a head one wide, below 0", [-0.7]),
+        ("edge cases", "a head of width 1, above 0", [1.3]),
+        ("edge cases", "a head of width 1, below 0", [-0.7]),
     ):
         yield sized(case, criterion, label, circuit(rng, eigenvalues))
     for name in NAMES:

@@ -118,7 +118,7 @@ def cases(case):
         drawn = planted(case, scores_of, *chosen, decoys, n_blocks=layers, h=h, g=g)
         return case(criterion, label, **drawn, **more)
 
-    yield asked("values", "nine heads, three of keys and values", h=9, g=3, at=((0, 2), (2, 4)))
+    yield asked("values", "nine heads, three key/value heads", h=9, g=3, at=((0, 2), (2, 4)))
     yield asked("values", "one head writes a lot", loud)
     yield asked("values", "float32", read_by_queries, loud, h=4, dtype=np.float32)
     yield asked("values", "the queries read another head", read_by_queries, loud, g=3)

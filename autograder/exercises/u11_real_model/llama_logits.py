@@ -89,8 +89,8 @@ def plain(tokens, params, n_heads, n_kv_heads, base=10000.0, eps=1e-5):
 def cases(case):
     first, second, third = head_counts(case.rng)
     two = {"n_blocks": 2, **LOOSE}
-    yield case("values", "two blocks, {h} heads, {g} of keys and values", **first, **two)
-    yield case("values", "three blocks, {h} heads, {g} of keys and values", **{**two, "n_blocks": 3}, **second)
+    yield case("values", "two blocks, {h} heads, {g} key/value heads", **first, **two)
+    yield case("values", "three blocks, {h} heads, {g} key/value heads", **{**two, "n_blocks": 3}, **second)
     yield case("values", "float32", dtype=np.float32, **third, **two)
     faint = model(stream=FAINT)
     yield case("eps and base", "a faint stream, so that the default eps counts", params=faint, **first, **two)

@@ -85,9 +85,10 @@ def plain(tokens, caches, params, n_heads, n_kv_heads, base=10000.0, eps=1e-5):
 
 def cases(case):
     first, second, third = head_counts(case.rng)
-    yield case("values", "{n_new} tokens after {t}, {h} heads, {g} of keys and values", **first, **LOOSE)
+    label = "{n_new} new tokens after {t} cached ones, {h} heads, {g} key/value heads"
+    yield case("values", label, **first, **LOOSE)
     few = {"t": range(2, 4), "n_new": range(5, 8)}
-    yield case("values", "{n_new} tokens after {t}, {h} heads, {g} of keys and values", **few, **second, **LOOSE)
+    yield case("values", label, **few, **second, **LOOSE)
     yield case("values", "float32", dtype=np.float32, **third, **LOOSE)
     yield case("values", "one new token after {t}", n_new=1, **second, **LOOSE)
     yield case(
