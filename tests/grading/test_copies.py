@@ -39,8 +39,12 @@ def right_answers(unit: str) -> dict[str, list[str]]:
     return {name: sources for name, sources in found.items() if len(sources) > 1}
 
 
+#: The answers are few and the pairs many, so each form is made once.
+known_form = cache(form_of)
+
+
 def prepared(sources: dict[str, str]) -> dict:
-    forms = {name: (source, form_of(source)) for name, source in sources.items()}
+    forms = {name: (source, known_form(source)) for name, source in sources.items()}
     return {name: each for name, each in forms.items() if sum(each[1].values()) >= LEAST}
 
 
